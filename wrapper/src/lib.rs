@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! etcd-wrapper: runs one etcd member in a pod. ARCHITECTURE.md has the map; the stages hand values on in this order:
+//! `bootstrap` → `supervise` → `member` → `api`, each with one writer, none reaching back.
+pub mod api;
+pub mod app;
+pub mod bootstrap;
+pub mod cli;
+pub mod client;
+pub mod config;
+pub mod exit;
+pub mod member;
+pub mod metrics;
+pub mod shutdown;
+pub mod supervise;
+pub mod telemetry;
+pub mod tls;
