@@ -1,2 +1,600 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
+//! The state machine: `step(state, event) -> (state, effects)`, pure. No clock, no I/O, no randomness: they come in as
+//! events. Every event first changes facts, then `drive` looks at all facts and issues what is missing next, so that
+//! no path can forget a step. The parts: `dialogue` (talking to the sidecar), `admit` (commands), `launch` (the way to a
+//! running child), `ending` (the way down), `hold` (overrides and the hold file).
+mod admit;
+mod dialogue;
+mod ending;
+mod event;
+mod hold;
+mod launch;
+mod rules;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use dialogue::{Dialogue, Next, Round};
+pub use event::{Call, Done, Effect, Event, Exit, Job, Outcome, Plan, Reply, RequestId, Sig, Timer, Verdict};
+pub use rules::{Rule, Rules};
+
+use super::command::{Code, Guard, HoldRequest, Refusal, Shutdown};
+use super::view::{self, Intent, Mode, OperationKind, OperationPhase, OverrideMode, SidecarWord};
+use crate::config::EtcdConfig;
+
+/// What does not change in a process's life.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// A sidecar is asked and serves the configuration; without one it is read from `--etcd-config-file`.
+    pub sidecar: bool,
+    /// `--hold`.
+    pub hold: bool,
+    /// `--on-etcd-exit=restart`.
+    pub restart_on_exit: bool,
+    /// `--clean-marker-on-stop`.
+    pub marker_on_stop: bool,
+    pub grace: Duration,
+    /// None: without limit.
+    pub ready_timeout: Option<Duration>,
+    pub rules: Rules,
+}
+
+impl Plan {
+    /// The facts of a configuration.
+    pub fn of(config: &EtcdConfig, source: view::ConfigSource) -> Self {
+        Self {
+            digest: Arc::from(config.digest.as_str()),
+            data_dir: Arc::from(config.data_dir.as_path()),
+            fsync: !config.unsafe_no_fsync,
+            force_new_cluster: config.force_new_cluster,
+            source,
+        }
+    }
+}
+
+/// What was found on disk at process start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Found {
+    /// The marker said that the last end was clean.
+    pub clean_marker: bool,
+    pub hold: Option<HoldFile>,
+}
+
+/// The hold file's content as far as it matters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HoldFile {
+    /// None: made by hand, anybody may release it.
+    pub owner: Option<Arc<str>>,
+    pub reason: Arc<str>,
+}
+
+/// The clean-end marker as this process knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Marker {
+    /// Still on disk as it was found.
+    Found { clean: bool },
+    /// Removed for good; `was_clean` decides the first mode.
+    Consumed { was_clean: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Held by flag or file, the marker not yet consumed: `held` is entered when it is.
+    Begin,
+    Held,
+    Initializing(Dialogue, Launch),
+    Configuring(Launch),
+    Starting,
+    Running,
+    Stopping,
+    Stopped,
+    Backoff,
+    Exiting,
+}
+
+impl Phase {
+    pub fn name(&self) -> view::Phase {
+        match self {
+            Self::Held => view::Phase::Held,
+            Self::Begin | Self::Initializing(..) => view::Phase::Initializing,
+            Self::Configuring(_) => view::Phase::Configuring,
+            Self::Starting => view::Phase::Starting,
+            Self::Running => view::Phase::Running,
+            Self::Stopping => view::Phase::Stopping,
+            Self::Stopped => view::Phase::Stopped,
+            Self::Backoff => view::Phase::Backoff,
+            Self::Exiting => view::Phase::Exiting,
+        }
+    }
+}
+
+/// The way to a child: what is known already of what a spawn needs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Launch {
+    /// None: to be fetched (sidecar) or read (file).
+    pub plan: Option<Plan>,
+    /// A final status of this bootstrap precedes, or rule 12 lets it through: no last check.
+    pub vouched: bool,
+    pub prepared: bool,
+    pub locked: bool,
+    pub checked: bool,
+    pub force: bool,
+    /// Begun by a `start` out of `held`, `stopped` or `backoff`: a failure leads back there instead of out.
+    pub from_rest: bool,
+    /// A body that a call after a given-up one brought: counts when it comes twice in a row.
+    pub seen_once: Option<Arc<str>>,
+    pub retries: u8,
+}
+
+impl Launch {
+    fn fetch() -> Self {
+        Self {
+            plan: None,
+            vouched: false,
+            prepared: false,
+            locked: false,
+            checked: false,
+            force: false,
+            from_rest: false,
+            seen_once: None,
+            retries: 0,
+        }
+    }
+
+    fn with(plan: Plan) -> Self {
+        Self { plan: Some(plan), ..Self::fetch() }
+    }
+}
+
+/// The one living child.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Child {
+    pub plan: Plan,
+    pub ready_seen: bool,
+    pub confirmed: bool,
+    pub ending: Option<Ending>,
+    /// A `/v1` verb began to end it, or a stop was accepted: no marker, whatever follows (safety.md 10).
+    pub no_marker: bool,
+}
+
+/// Who wants the child gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asker {
+    Verb,
+    Shutdown,
+    /// Ready timeout, or a panic: an end of our own making.
+    Ourselves,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EndingStage {
+    Transferring,
+    Guarding,
+    Terminating,
+    Quitting,
+    Killing,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ending {
+    pub stage: EndingStage,
+    pub asker: Asker,
+    pub terms: Terms,
+    /// READY had been seen when the end was asked for.
+    pub after_ready: bool,
+}
+
+/// Options of stop and restart (api.md §2).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    pub grace: Duration,
+    pub transfer: bool,
+    pub guard: Guard,
+    pub force: bool,
+}
+
+/// The living operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Op {
+    pub id: u64,
+    pub phase: OperationPhase,
+    pub work: Work,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    Start(StartTerms),
+    Stop { terms: Terms, held: bool },
+    Restart { terms: Terms, next: NextGeneration },
+    Transfer,
+}
+
+impl Op {
+    pub fn kind(&self) -> OperationKind {
+        match self.work {
+            Work::Start(_) => OperationKind::Start,
+            Work::Stop { .. } => OperationKind::Stop,
+            Work::Restart { .. } => OperationKind::Restart,
+            Work::Transfer => OperationKind::TransferLeadership,
+        }
+    }
+}
+
+/// Two starts join only when these are the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StartTerms {
+    /// None: from the sidecar or the file.
+    pub digest: Option<Arc<str>>,
+    pub validation: super::command::Validation,
+    pub hold: Option<HoldRequest>,
+}
+
+/// What a restart brings up again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NextGeneration {
+    /// Some once fetched, read or kept.
+    pub plan: Option<Plan>,
+    pub validation: super::command::Validation,
+    /// Ask the sidecar (or read the file) although the running one was posted.
+    pub refetch: bool,
+    pub seen_once: Option<Arc<str>>,
+}
+
+/// A readiness override that stands; its ttl is [`Timer::Override`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Override {
+    pub mode: OverrideMode,
+    pub owner: Arc<str>,
+    pub reason: Arc<str>,
+    pub durable: bool,
+    pub ttl: Option<Duration>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hold {
+    pub file: Option<HoldFile>,
+    /// Released: the file goes once `running` without a durable override (safety.md 15).
+    pub marked: bool,
+}
+
+/// How the process is going to end.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExitPlan {
+    pub why: Why,
+    /// A second signal came.
+    pub forced: bool,
+    pub signals: u8,
+    /// The marker was written, or need not be.
+    pub marker_settled: bool,
+    /// Decided once the child is gone.
+    pub exit: Option<Exit>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    Requested(Shutdown),
+    Fault(Exit),
+}
+
+/// The command being admitted; others wait until it is answered.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    pub request: RequestId,
+    pub command: super::command::Command,
+    pub need: admit::Need,
+    pub facts: admit::Facts,
+}
+
+/// Everything there is to know. Owned by one task.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub settings: Settings,
+    pub intent: Intent,
+    pub phase: Phase,
+    pub child: Option<Child>,
+    /// Successful spawns so far.
+    pub generation: u64,
+    pub marker: Marker,
+    pub hold: Hold,
+    pub override_: Option<Override>,
+    pub op: Option<Op>,
+    pub next_op: u64,
+    pub call: Option<Call>,
+    pub disk: Option<Job>,
+    pub spawning: Option<Plan>,
+    pub round: Round,
+    /// A `/config` call was given up on: its rewrite may still run in the sidecar.
+    pub config_suspect: bool,
+    /// We hold `etcd.lock`.
+    pub locked: bool,
+    /// Somebody else holds a lock we want, or would want.
+    pub lock_held: bool,
+    /// The sidecar said `Progress` when we last looked from `held` or `stopped`, or a stop was forced through one.
+    pub sidecar_busy: bool,
+    /// A pause runs; nothing is asked or tried until it is over.
+    pub pausing: bool,
+    /// [`Timer::Ready`] runs.
+    pub timing_ready: bool,
+    pub gate: Option<Gate>,
+    pub exit: Option<ExitPlan>,
+    pub exited: bool,
+}
+
+impl State {
+    pub fn new(settings: Settings, found: Found) -> Self {
+        Self {
+            settings,
+            intent: Intent::Up,
+            phase: Phase::Begin,
+            child: None,
+            generation: 0,
+            marker: Marker::Found { clean: found.clean_marker },
+            hold: Hold { file: found.hold, marked: false },
+            override_: None,
+            op: None,
+            next_op: 1,
+            call: None,
+            disk: None,
+            spawning: None,
+            round: Round::Ended,
+            config_suspect: false,
+            locked: false,
+            lock_held: false,
+            sidecar_busy: false,
+            pausing: false,
+            timing_ready: false,
+            gate: None,
+            exit: None,
+            exited: false,
+        }
+    }
+
+    /// Commands are fed one by one: while one is being admitted the next waits in the runtime's queue.
+    pub fn takes_commands(&self) -> bool {
+        self.gate.is_none() && self.phase != Phase::Begin
+    }
+
+    /// A stop has begun: readiness is gone, leadership is on its way.
+    pub fn draining(&self) -> bool {
+        self.child.as_ref().is_some_and(|child| child.ending.is_some())
+    }
+
+    fn rule(&self, rule: Rule) -> bool {
+        self.settings.rules.on(rule)
+    }
+}
+
+/// The one transition function.
+pub fn step(mut state: State, event: Event) -> (State, Vec<Effect>) {
+    let mut fx = Vec::new();
+    if !state.exited {
+        state.take(event, &mut fx);
+        state.drive(&mut fx);
+    }
+    (state, fx)
+}
+
+impl State {
+    fn take(&mut self, event: Event, fx: &mut Vec<Effect>) {
+        match event {
+            Event::Begin => self.begin(fx),
+            Event::Command(request, command) => self.on_command(request, command, fx),
+            Event::Shutdown(shutdown) => self.on_shutdown(shutdown, fx),
+            Event::Panicked => {
+                let exit =
+                    Exit { code: 1, cause: "internal", detail: "a task of the wrapper panicked".into() };
+                self.end_process(exit, fx);
+            }
+            Event::Sidecar(reply) => self.on_reply(reply, fx),
+            Event::Disk(done) => self.on_disk(done, fx),
+            Event::Timer(timer) => self.on_timer(timer, fx),
+            Event::Spawned => self.on_spawned(fx),
+            Event::SpawnFailed(detail) => {
+                self.spawning = None;
+                self.launch_failed(Refusal { code: Code::Failed, detail }, fx);
+            }
+            Event::Ready => {
+                if let Some(child) = &mut self.child {
+                    child.ready_seen = true;
+                }
+                self.maybe_running(fx);
+            }
+            Event::Confirmed => {
+                if let Some(child) = &mut self.child {
+                    child.confirmed = true;
+                }
+                self.maybe_running(fx);
+            }
+            Event::ChildExited { status, recent_crashes } => self.on_child_exited(status, recent_crashes, fx),
+            Event::Guard { gate: true, verdict } => self.on_gate_guard(verdict, fx),
+            Event::Guard { gate: false, verdict } => self.on_ending_guard(verdict, fx),
+            Event::Turn(result) => self.on_turn(result, fx),
+            Event::Transferred(result) => self.on_transferred(result, fx),
+        }
+    }
+
+    /// Held by flag or file, else on the way up.
+    fn begin(&mut self, fx: &mut Vec<Effect>) {
+        let held = self.settings.hold || (self.hold.file.is_some() && self.rule(Rule::HoldFileHolds));
+        if held {
+            self.intent = Intent::Down;
+        } else {
+            self.bootstrap(true, Launch::fetch(), None, fx);
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer, fx: &mut Vec<Effect>) {
+        match timer {
+            Timer::Pause => self.pausing = false,
+            Timer::Ready => self.on_ready_timeout(fx),
+            Timer::Grace | Timer::Kill => self.escalate(fx),
+            Timer::Transfer => self.transfer_over(fx),
+            Timer::Backoff => {
+                if self.phase == Phase::Backoff {
+                    self.bootstrap(false, Launch::fetch(), None, fx);
+                }
+            }
+            Timer::Override => self.end_override(fx),
+            Timer::SidecarWait => self.stop_waited_long_enough(fx),
+        }
+    }
+
+    fn on_reply(&mut self, reply: Reply, fx: &mut Vec<Effect>) {
+        let Some(call) = self.call.take() else { return };
+        match call {
+            Call::Start(_) => {
+                let mut round = self.round;
+                if let Phase::Initializing(dialogue, _) = &mut self.phase {
+                    let step = dialogue.on_start(&reply, &mut round);
+                    self.round = round;
+                    self.after_dialogue(step, fx);
+                }
+                self.stop_if_round_ended(fx);
+            }
+            Call::Config { .. } => self.on_config(reply, fx),
+            Call::Status | Call::Check | Call::Watch => {
+                let before = self.round;
+                self.round = before.after_status(&reply, &self.settings.rules);
+                if call == Call::Watch {
+                    self.sidecar_busy = reply == Reply::Word(SidecarWord::Progress);
+                }
+                if call == Call::Check {
+                    self.on_check(&reply, fx);
+                }
+                let rules = self.settings.rules;
+                if let Phase::Initializing(dialogue, _) = &mut self.phase {
+                    let step = dialogue.on_status(&reply, before, &rules);
+                    self.after_dialogue(step, fx);
+                }
+                self.stop_if_round_ended(fx);
+            }
+        }
+    }
+
+    fn on_disk(&mut self, done: Done, fx: &mut Vec<Effect>) {
+        let job = self.disk.take();
+        match done {
+            Done::MarkerConsumed(Ok(())) => {
+                let was_clean = matches!(
+                    self.marker,
+                    Marker::Found { clean: true } | Marker::Consumed { was_clean: true }
+                );
+                self.marker = Marker::Consumed { was_clean };
+            }
+            Done::MarkerConsumed(Err(detail)) => {
+                let exit = Exit { code: 12, cause: "marker_not_removable", detail };
+                self.end_process(exit, fx);
+            }
+            Done::MarkerWritten => {
+                if let Some(plan) = &mut self.exit {
+                    plan.marker_settled = true;
+                }
+            }
+            Done::HoldWritten(result) => self.on_hold_written(job, result, fx),
+            Done::HoldRemoved(Ok(())) => self.hold = Hold { file: None, marked: false },
+            // Tried again after a pause; a hold that lingers is safe, one that is lost is not.
+            Done::HoldRemoved(Err(_)) => self.pause(Duration::from_secs(5), fx),
+            Done::FileRead(result) => self.on_file_read(result, fx),
+            Done::Inspected(result) => self.on_inspected(result, job, fx),
+            Done::Prepared(result) => self.on_prepared(job, result, fx),
+            Done::Locked(result) => self.on_locked(job, result, fx),
+            Done::Probed(held) => self.lock_held = held,
+        }
+    }
+
+    fn pause(&mut self, pause: Duration, fx: &mut Vec<Effect>) {
+        self.pausing = true;
+        fx.push(Effect::Arm(Timer::Pause, pause));
+    }
+
+    fn unpause(&mut self, fx: &mut Vec<Effect>) {
+        if std::mem::take(&mut self.pausing) {
+            fx.push(Effect::Disarm(Timer::Pause));
+        }
+    }
+
+    fn call(&mut self, call: Call, fx: &mut Vec<Effect>) {
+        debug_assert!(self.call.is_none(), "one sidecar call at a time");
+        self.call = Some(call);
+        fx.push(Effect::Call(call));
+    }
+
+    /// Gives up on what is in flight: its answer is lost, and what it did is unknown.
+    fn cancel_call(&mut self, fx: &mut Vec<Effect>) {
+        match self.call.take() {
+            None => return,
+            Some(Call::Config { .. }) => self.config_suspect = true,
+            Some(Call::Start(_) | Call::Status | Call::Check | Call::Watch) => {}
+        }
+        fx.push(Effect::CancelCall);
+    }
+
+    fn job(&mut self, job: Job, fx: &mut Vec<Effect>) {
+        debug_assert!(self.disk.is_none(), "one disk job at a time");
+        self.disk = Some(job.clone());
+        fx.push(Effect::Disk(job));
+    }
+
+    /// Issues what is missing next. The order is the order of urgency.
+    fn drive(&mut self, fx: &mut Vec<Effect>) {
+        if self.exited || self.spawning.is_some() {
+            return;
+        }
+        if self.exit.is_some() {
+            self.drive_exit(fx);
+            if self.exited {
+                return;
+            }
+        }
+        self.drive_gate(fx);
+        self.drive_hold(fx);
+        match self.phase {
+            Phase::Begin => self.drive_begin(fx),
+            Phase::Held | Phase::Stopped => self.drive_idle(fx),
+            Phase::Initializing(..) => self.drive_initializing(fx),
+            Phase::Configuring(_) => self.drive_configuring(fx),
+            Phase::Running => self.drive_operation(fx),
+            Phase::Starting | Phase::Stopping | Phase::Backoff | Phase::Exiting => {}
+        }
+    }
+
+    /// The marker goes before anybody may believe that the directory is free to work on.
+    fn drive_begin(&mut self, fx: &mut Vec<Effect>) {
+        if self.intent != Intent::Down {
+            return;
+        }
+        if matches!(self.marker, Marker::Found { .. }) && self.rule(Rule::ConsumeMarker) {
+            if self.disk.is_none() {
+                self.job(Job::ConsumeMarker, fx);
+            }
+        } else {
+            self.phase = Phase::Held;
+            self.drive_idle(fx);
+        }
+    }
+
+    /// `held` and `stopped` look at sidecar and locks every 5 s, and ask for nothing.
+    fn drive_idle(&mut self, fx: &mut Vec<Effect>) {
+        if self.pausing || self.gate.is_some() || self.disk.is_some() || self.call.is_some() {
+            return;
+        }
+        self.pause(Duration::from_secs(5), fx);
+        self.job(Job::ProbeLocks, fx);
+        if self.settings.sidecar {
+            self.call(Call::Watch, fx);
+        }
+    }
+
+    fn finish_op(&mut self, outcome: Outcome, fx: &mut Vec<Effect>) {
+        if let Some(op) = self.op.take() {
+            fx.push(Effect::Finished { id: op.id, kind: op.kind(), outcome });
+        }
+    }
+
+    fn set_op_phase(&mut self, phase: OperationPhase) {
+        if let Some(op) = &mut self.op {
+            op.phase = phase;
+        }
+    }
+}
