@@ -136,6 +136,17 @@ pub struct ChildView {
     pub source: ConfigSource,
 }
 
+/// The etcd that is alive, for the stages that talk to it; None without one.
+#[derive(Clone, Debug)]
+pub struct Alive {
+    pub generation: u64,
+    pub config: Arc<EtcdConfig>,
+    /// Its client port comes from the config itself, not from `--etcd-client-port`.
+    pub posted: bool,
+    /// The READY datagram has come: linearizable reads make sense from now on.
+    pub ready_seen: bool,
+}
+
 /// How the last generation ended.
 #[derive(Clone, Debug)]
 pub struct LastExit {
@@ -248,8 +259,6 @@ pub struct Warning {
 pub struct CoreView {
     /// Random per process: the `epoch` of positions on the wire.
     pub epoch: String,
-    /// Grows strictly with every published change.
-    pub index: u64,
     pub started_at: SystemTime,
     pub intent: Intent,
     pub phase: Phase,

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! The one thread that touches files: marker, hold, locks, modes, configuration. A slow or dying disk stalls it and not
+//! the probes. Does one job at a time, in order, and decides nothing.
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc as std_mpsc};
+
+use tokio::sync::mpsc;
+
+use super::command::{Code, Refusal};
+use super::lock::{self, DbLock, LockError, StateLock};
+use super::modes;
+use super::state::{Done, Job, Plan};
+use super::view::ConfigSource;
+use crate::bootstrap::hold::{Hold, HoldFile};
+use crate::bootstrap::marker::Marker;
+use crate::config::EtcdConfig;
+use crate::{config, durable, tls};
+
+/// The paths that a process works on all its life.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// `--state-dir`.
+    pub state_dir: PathBuf,
+    /// Where `etcd.conf.yaml` goes.
+    pub home: PathBuf,
+    /// `--etcd-config-file`.
+    pub config_file: Option<PathBuf>,
+}
+
+impl Paths {
+    /// The file given to etcd.
+    pub fn written_config(&self) -> PathBuf {
+        self.home.join("etcd.conf.yaml")
+    }
+}
+
+/// A job, with the configuration that its plan stands for.
+#[derive(Debug)]
+pub struct Order {
+    pub job: Job,
+    pub config: Option<Arc<EtcdConfig>>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Completion {
+    pub done: Done,
+    /// Read from `--etcd-config-file`.
+    pub config: Option<Arc<EtcdConfig>>,
+    /// `etcd.lock`, once it is ours.
+    pub lock: Option<Arc<StateLock>>,
+    /// Said once, for people.
+    pub notes: Vec<String>,
+}
+
+/// Where orders go; dropping it ends the thread.
+#[derive(Clone, Debug)]
+pub struct Disk(std_mpsc::Sender<Order>);
+
+impl Disk {
+    /// Queues a job.
+    pub fn order(&self, order: Order) {
+        // The thread ends only with the process; a panic in it is reported by its completion channel closing.
+        let _ = self.0.send(order);
+    }
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// No thread can be started.
+pub fn start(paths: Paths) -> std::io::Result<(Disk, mpsc::UnboundedReceiver<Completion>)> {
+    let (orders, inbox) = std_mpsc::channel::<Order>();
+    let (outbox, completions) = mpsc::unbounded_channel();
+    std::thread::Builder::new().name("disk".into()).spawn(move || {
+        let mut desk = Desk { paths, lock: None, notes: Vec::new(), config: None };
+        while let Ok(order) = inbox.recv() {
+            let done = desk.work(order);
+            let completion = Completion {
+                done,
+                config: desk.config.take(),
+                lock: desk.lock.clone(),
+                notes: std::mem::take(&mut desk.notes),
+            };
+            if outbox.send(completion).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok((Disk(orders), completions))
+}
+
+struct Desk {
+    paths: Paths,
+    lock: Option<Arc<StateLock>>,
+    notes: Vec<String>,
+    config: Option<Arc<EtcdConfig>>,
+}
+
+fn refusal(code: Code, detail: impl ToString) -> Refusal {
+    Refusal { code, detail: detail.to_string() }
+}
+
+impl Desk {
+    fn work(&mut self, order: Order) -> Done {
+        let marker = Marker::new(&self.paths.state_dir);
+        let hold = Hold::new(&self.paths.state_dir);
+        match order.job {
+            Job::ConsumeMarker => Done::MarkerConsumed(marker.consume().map_err(|error| error.to_string())),
+            Job::WriteMarker(shutdown) => {
+                // The exit goes on without it: the next start validates fully.
+                if let Err(error) = marker.write(shutdown.into()) {
+                    self.notes.push(error.to_string());
+                }
+                Done::MarkerWritten
+            }
+            Job::WriteHold(request) => {
+                let owner = Some(request.owner).filter(|owner| !owner.is_empty());
+                let written = hold.write(&HoldFile { owner, reason: request.reason });
+                Done::HoldWritten(written.map_err(|error| error.to_string()))
+            }
+            Job::RemoveHold => {
+                let removed = hold.remove().map_err(|error| error.to_string());
+                self.notes.extend(removed.clone().err());
+                Done::HoldRemoved(removed)
+            }
+            Job::ReadFile => Done::FileRead(self.read_file()),
+            Job::Inspect(_) => Done::Inspected(order.config.map_or(Ok(()), |config| self.inspect(&config))),
+            Job::Prepare(_) => Done::Prepared(order.config.map_or(Ok(()), |config| self.prepare(&config))),
+            Job::Lock(plan) => Done::Locked(self.take_locks(plan.as_ref())),
+            Job::ProbeLocks => Done::Probed(self.somebody_holds_the_lock()),
+        }
+    }
+
+    fn read_file(&mut self) -> Result<Plan, Refusal> {
+        let path = self.paths.config_file.as_ref().expect("ReadFile is ordered only with --etcd-config-file");
+        let bytes = std::fs::read(path)
+            .map_err(|error| refusal(Code::FileUnreadable, crate::file_error::FileError::new("read", path, error)))?;
+        let config = config::parse(bytes.into())
+            .map_err(|error| refusal(Code::ConfigInvalid, format!("{}: {error}", path.display())))?;
+        let config = Arc::new(config);
+        self.config = Some(config.clone());
+        Ok(Plan::of(&config, ConfigSource::File))
+    }
+
+    /// Looks, and touches nothing.
+    fn inspect(&self, config: &EtcdConfig) -> Result<(), Refusal> {
+        config::guard_data_dir(&config.data_dir, &self.paths.home, &self.paths.state_dir)
+            .map_err(|detail| refusal(Code::DataDirRefused, detail))?;
+        tls::check::config(config).map_err(|error| refusal(Code::FileUnreadable, error))
+    }
+
+    fn prepare(&mut self, config: &EtcdConfig) -> Result<(), Refusal> {
+        self.inspect(config)?;
+        // The state directory itself must take the lock file and the marker.
+        modes::check_writable(&self.paths.state_dir).map_err(|detail| refusal(Code::Failed, detail))?;
+        if config.data_dir.exists() {
+            let report = modes::repair(&config.data_dir, &modes::Limits::default());
+            self.notes.extend(report.details);
+            self.notes.extend(report.cut);
+            modes::check_writable(&config.data_dir).map_err(|detail| refusal(Code::Failed, detail))?;
+        }
+        durable::write(&self.paths.written_config(), &config.bytes, 0o600)
+            .map_err(|error| refusal(Code::Failed, error))
+    }
+
+    fn take_locks(&mut self, plan: Option<&Plan>) -> Result<bool, String> {
+        if self.lock.is_none() {
+            match StateLock::try_take(&self.paths.state_dir) {
+                Ok(lock) => self.lock = Some(Arc::new(lock)),
+                Err(error @ LockError::Held { .. }) => {
+                    self.notes.push(error.to_string());
+                    return Ok(false);
+                }
+                Err(LockError::File(error)) => return Err(error.to_string()),
+            }
+        }
+        match plan.map(|plan| lock::probe_db(&plan.data_dir)) {
+            None | Some(Ok(DbLock::Free | DbLock::Absent)) => Ok(true),
+            Some(Ok(DbLock::Held(holder))) => {
+                let holder = lock::describe(holder.as_ref());
+                self.notes.push(format!("the database is held by {holder}"));
+                Ok(false)
+            }
+            Some(Err(error)) => Err(error.to_string()),
+        }
+    }
+
+    fn somebody_holds_the_lock(&self) -> bool {
+        // Ours already: the child that would share it is gone in these phases.
+        self.lock.is_none() && matches!(StateLock::try_take(&self.paths.state_dir), Err(LockError::Held { .. }))
+    }
+}

@@ -1,0 +1,524 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! The task that owns the machine: turns what happens into events, steps, publishes, and carries out the effects. The
+//! only place where time, child, disk and sidecar meet; every decision is the machine's.
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::Signal;
+use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tracing::{debug, error, info, warn};
+
+use super::command::{Answer, Code, Command, Refusal, Request};
+use super::disk::{Completion, Disk, Order, Paths};
+use super::lock::StateLock;
+use super::notify::NotifySocket;
+use super::process::{self, Child};
+use super::publish::{Chronicle, Living};
+use super::state::{self, Call, Effect, Event, Exit, Job, Plan, RequestId, Sig, State, Timer};
+use super::view::{CoreView, ExitStatus, Intent, Phase};
+use crate::bootstrap::calls::{self, Answered};
+use crate::bootstrap::sidecar::SidecarClient;
+use crate::config::{self, EtcdConfig};
+use crate::exit::record::EtcdEnd;
+use crate::member::view::MemberView;
+use crate::metrics::Metrics;
+use crate::shutdown::{self, Signals};
+
+mod effects;
+mod reminder;
+
+use reminder::Reminder;
+
+/// Crashes within this time count against the budget.
+const CRASH_WINDOW: Duration = Duration::from_secs(600);
+/// Commands that wait while one is being admitted.
+const QUEUE: usize = 64;
+/// How often the loop turns when nothing happens: what `/livez` looks at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What a process's supervisor works with.
+#[derive(Debug)]
+pub struct Parts {
+    pub state: State,
+    pub program: std::path::PathBuf,
+    pub paths: Paths,
+    pub sidecar: Option<SidecarClient>,
+    pub signals: Signals,
+    pub requests: mpsc::Receiver<Request>,
+    pub disk: Disk,
+    pub completions: mpsc::UnboundedReceiver<Completion>,
+    pub member: watch::Receiver<Arc<MemberView>>,
+    pub core: watch::Sender<CoreView>,
+    pub living: watch::Sender<Option<super::view::Alive>>,
+    pub hangup: Arc<Notify>,
+    pub metrics: Metrics,
+    pub chronicle: Chronicle,
+    /// A task of ours has panicked.
+    pub panicked: Arc<Notify>,
+}
+
+/// How the supervisor ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub exit: Exit,
+    /// The phase before `exiting`.
+    pub phase: Phase,
+    pub generation: u64,
+    pub etcd: Option<EtcdEnd>,
+}
+
+/// The supervisor. Run it on the main thread: the child's parent-death signal belongs to the thread that forks.
+#[derive(Debug)]
+pub struct Supervisor {
+    state: Option<State>,
+    program: std::path::PathBuf,
+    paths: Paths,
+    sidecar: Option<Arc<Mutex<SidecarClient>>>,
+    call: Option<JoinHandle<Answered>>,
+    requests: mpsc::Receiver<Request>,
+    queue: VecDeque<Request>,
+    replies: HashMap<RequestId, oneshot::Sender<Answer>>,
+    next_request: RequestId,
+    disk: Disk,
+    completions: mpsc::UnboundedReceiver<Completion>,
+    /// A configuration is prepared, but etcd's version is not known yet.
+    prepared: Option<state::Done>,
+    version: Option<Option<String>>,
+    member: watch::Receiver<Arc<MemberView>>,
+    core: watch::Sender<CoreView>,
+    living: watch::Sender<Option<super::view::Alive>>,
+    metrics: Metrics,
+    chronicle: Chronicle,
+    reminder: Reminder,
+    timers: BTreeMap<Timer, Instant>,
+    configs: HashMap<Arc<str>, Arc<EtcdConfig>>,
+    arguments: Vec<OsString>,
+    lock: Option<Arc<StateLock>>,
+    child: Option<Running>,
+    crashes: VecDeque<Instant>,
+    /// Answers of guard, turn and transfer.
+    inbox: mpsc::UnboundedReceiver<(u64, Event)>,
+    outbox: mpsc::UnboundedSender<(u64, Event)>,
+    turn: Option<JoinHandle<()>>,
+    phase_before_exit: Phase,
+    etcd_end: Option<EtcdEnd>,
+    ended: Option<Exit>,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    socket: NotifySocket,
+    ready_seen: bool,
+    confirmed: bool,
+}
+
+/// What woke the loop.
+enum Woken {
+    Signal(shutdown::Event),
+    ChildEnded(ExitStatus),
+    Disk(Option<Completion>),
+    Sidecar(Result<Answered, tokio::task::JoinError>),
+    Ready(std::io::Result<()>),
+    Member,
+    Timer(Timer),
+    Request(Option<Request>),
+    Inbox(u64, Event),
+    Version(Option<String>),
+    Panicked,
+    Tick,
+}
+
+impl Supervisor {
+    /// Runs until the process is to end.
+    pub async fn run(parts: Parts) -> Ended {
+        let Parts { mut signals, hangup, panicked, .. } = parts;
+        let (outbox, inbox) = mpsc::unbounded_channel();
+        let mut this = Self {
+            state: Some(parts.state),
+            program: parts.program,
+            paths: parts.paths,
+            sidecar: parts.sidecar.map(|client| Arc::new(Mutex::new(client))),
+            call: None,
+            requests: parts.requests,
+            queue: VecDeque::new(),
+            replies: HashMap::new(),
+            next_request: 1,
+            disk: parts.disk,
+            completions: parts.completions,
+            prepared: None,
+            version: None,
+            member: parts.member,
+            core: parts.core,
+            living: parts.living,
+            metrics: parts.metrics,
+            chronicle: parts.chronicle,
+            reminder: Reminder::new(Instant::now()),
+            timers: BTreeMap::new(),
+            configs: HashMap::new(),
+            arguments: Vec::new(),
+            lock: None,
+            child: None,
+            crashes: VecDeque::new(),
+            inbox,
+            outbox,
+            turn: None,
+            phase_before_exit: Phase::Initializing,
+            etcd_end: None,
+            ended: None,
+        };
+        let program = this.program.clone();
+        let version = process::binary::etcd_version(&program);
+        tokio::pin!(version);
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        this.feed(Event::Begin);
+        loop {
+            if let Some(exit) = this.ended.take() {
+                return this.end(exit);
+            }
+            let woken = tokio::select! {
+                biased;
+                event = signals.next() => Woken::Signal(event),
+                () = panicked.notified() => Woken::Panicked,
+                woken = this.next() => woken,
+                version = &mut version, if this.version.is_none() => Woken::Version(version),
+                _ = tick.tick() => Woken::Tick,
+            };
+            if let Woken::Signal(shutdown::Event::Reload) = woken {
+                hangup.notify_one();
+            }
+            this.on_woken(woken);
+            this.core.send_if_modified(|view| {
+                view.ticked = std::time::Instant::now();
+                false
+            });
+        }
+    }
+
+    /// Waits for whatever comes next; nothing is lost when it is dropped while waiting.
+    async fn next(&mut self) -> Woken {
+        let (timer, at) = match self.timers.iter().min_by_key(|(_, at)| **at) {
+            Some((timer, at)) => (Some(*timer), *at),
+            None => (None, Instant::now()),
+        };
+        let takes = self.queue.len() < QUEUE;
+        let (child, socket) = match &mut self.child {
+            Some(running) => {
+                let pid = running.child.pid();
+                let socket = (!running.ready_seen).then_some((&mut running.socket, pid));
+                (Some(&mut running.child), socket)
+            }
+            None => (None, None),
+        };
+        tokio::select! {
+            biased;
+            status = child_end(child) => Woken::ChildEnded(status),
+            result = said_ready(socket) => Woken::Ready(result),
+            completion = self.completions.recv() => Woken::Disk(completion),
+            answer = joined(self.call.as_mut()) => Woken::Sidecar(answer),
+            Ok(()) = self.member.changed() => Woken::Member,
+            Some((generation, event)) = self.inbox.recv() => Woken::Inbox(generation, event),
+            () = tokio::time::sleep_until(at), if timer.is_some() => Woken::Timer(timer.expect("guarded")),
+            request = self.requests.recv(), if takes => Woken::Request(request),
+        }
+    }
+
+    fn on_woken(&mut self, woken: Woken) {
+        match woken {
+            Woken::Signal(shutdown::Event::Shutdown(shutdown)) => self.feed(Event::Shutdown(shutdown)),
+            Woken::Signal(shutdown::Event::Force) => {
+                // The stream counts by itself; the machine forces on the second it hears of.
+                self.feed(Event::Shutdown(super::command::Shutdown::Terminate));
+            }
+            Woken::Signal(shutdown::Event::Reload) | Woken::Tick => {
+                let phase = self.chronicle_phase();
+                self.reminder.remind(phase, &self.chronicle, Instant::now());
+            }
+            Woken::ChildEnded(status) => self.on_child_ended(status),
+            Woken::Disk(Some(completion)) => self.on_disk(completion),
+            // The disk thread is gone: it panicked.
+            Woken::Disk(None) | Woken::Panicked => self.feed(Event::Panicked),
+            Woken::Sidecar(answer) => self.on_answer(answer),
+            Woken::Ready(result) => self.on_ready(result),
+            Woken::Member => self.on_member(),
+            Woken::Timer(timer) => {
+                self.timers.remove(&timer);
+                self.feed(Event::Timer(timer));
+            }
+            Woken::Request(Some(request)) => self.on_request(request),
+            // The API is gone; signals still work.
+            Woken::Request(None) => {}
+            Woken::Inbox(generation, event) => {
+                if generation == self.state().generation {
+                    self.feed(event);
+                }
+            }
+            Woken::Version(version) => self.on_version(version),
+        }
+        while self.state().takes_commands() {
+            let Some(request) = self.queue.pop_front() else { break };
+            self.command(request);
+        }
+    }
+
+    fn state(&self) -> &State {
+        self.state.as_ref().expect("taken only within feed")
+    }
+
+    fn chronicle_phase(&self) -> Phase {
+        self.state().phase.name()
+    }
+
+    /// One event, and those that its effects give rise to at once.
+    fn feed(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            debug!(?event, "event");
+            let state = self.state.take().expect("taken only within feed");
+            let (state, effects) = state::step(state, event);
+            self.state = Some(state);
+            // What readers see comes first: a leader is announced as leaving before its SIGTERM.
+            self.note_finished(&effects);
+            self.publish();
+            for effect in effects {
+                if let Some(next) = self.perform(effect) {
+                    events.push_front(next);
+                }
+            }
+        }
+    }
+
+    fn note_finished(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            if let Effect::Finished { id, kind, outcome } = effect {
+                info!(operation = id, ?kind, ?outcome, "operation finished");
+                self.chronicle.finished(*id, *kind, outcome, SystemTime::now());
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        let state = self.state.as_ref().expect("taken only within feed");
+        if let Some(left) = self.chronicle.follow(state, SystemTime::now()) {
+            let phase = state.phase.name();
+            if phase == Phase::Exiting {
+                self.phase_before_exit = left;
+            }
+            let took = self.reminder.changed(Instant::now());
+            info!(phase = phase.as_str(), from = left.as_str(), took = ?took, "phase");
+        }
+        let view = self.chronicle.view(state, std::time::Instant::now());
+        self.core.send_replace(view);
+    }
+
+    fn on_request(&mut self, request: Request) {
+        if matches!(request.command, Command::Shutdown(_)) || (self.state().takes_commands() && self.queue.is_empty()) {
+            self.command(request);
+        } else {
+            self.queue.push_back(request);
+        }
+    }
+
+    fn command(&mut self, request: Request) {
+        let id = self.next_request;
+        self.next_request += 1;
+        if let Command::Start(start) = &request.command
+            && let Some(posted) = &start.posted
+        {
+            self.configs.insert(Arc::from(posted.digest.as_str()), posted.clone());
+        }
+        self.replies.insert(id, request.reply);
+        self.feed(Event::Command(id, request.command));
+    }
+
+    fn on_child_ended(&mut self, status: ExitStatus) {
+        let state = self.state();
+        let requested = state.draining();
+        let clean = state.end_is_clean(status);
+        let cause = match (&state.exit, &state.op) {
+            (Some(plan), _) => plan.cause(),
+            (None, Some(op)) if requested => match op.kind() {
+                super::view::OperationKind::Restart => "restart",
+                _ => "stop",
+            },
+            _ => "crash",
+        };
+        let running = self.child.take();
+        let pid = running.as_ref().map(|running| running.child.pid());
+        let ready_seen = running.is_some_and(|running| running.ready_seen);
+        info!(?status, requested, clean, pid, "etcd ended");
+        self.chronicle.ended(status, requested, clean, cause, SystemTime::now());
+        self.etcd_end = Some(EtcdEnd::new(status, requested, ready_seen));
+        self.living.send_replace(None);
+        let now = Instant::now();
+        if !requested {
+            self.crashes.push_back(now);
+        }
+        while self.crashes.front().is_some_and(|at| now - *at > CRASH_WINDOW) {
+            self.crashes.pop_front();
+        }
+        let recent_crashes = u8::try_from(self.crashes.len()).unwrap_or(u8::MAX);
+        self.feed(Event::ChildExited { status, recent_crashes });
+    }
+
+    fn on_disk(&mut self, completion: Completion) {
+        for note in completion.notes {
+            warn!("{note}");
+            self.chronicle.lock_note = Some(note);
+        }
+        if let Some(config) = completion.config {
+            self.remember(config);
+        }
+        self.lock = completion.lock.or(self.lock.take());
+        if matches!(completion.done, state::Done::Prepared(Ok(()))) {
+            self.prepared = Some(completion.done);
+            self.arrange();
+        } else {
+            self.feed(Event::Disk(completion.done));
+        }
+    }
+
+    fn on_version(&mut self, version: Option<String>) {
+        match &version {
+            Some(version) => info!(version, program = %self.program.display(), "etcd"),
+            None => warn!(program = %self.program.display(), "etcd does not tell its version"),
+        }
+        self.chronicle.etcd_version = version.clone();
+        self.version = Some(version);
+        self.arrange();
+        self.publish();
+    }
+
+    /// Once a configuration is on disk and etcd's version is known: how to start it.
+    fn arrange(&mut self) {
+        let (Some(version), true) = (&self.version, self.prepared.is_some()) else { return };
+        let Some(Job::Prepare(plan)) = self.state().disk.clone() else { return };
+        let Some(config) = self.configs.get(&plan.digest).cloned() else { return };
+        self.prepared = None;
+        let outcome = effects::arguments(&config, version.as_deref(), &self.paths.written_config());
+        let done = match outcome {
+            Ok(arguments) => {
+                self.arguments = arguments;
+                Ok(())
+            }
+            Err(detail) => Err(Refusal { code: Code::ConfigInvalid, detail }),
+        };
+        self.feed(Event::Disk(state::Done::Prepared(done)));
+    }
+
+    /// Keeps the newest configurations by digest: of the child, of the next generation, of the one before.
+    fn remember(&mut self, config: Arc<EtcdConfig>) {
+        if self.configs.len() >= 8 {
+            let kept = [
+                self.state().child.as_ref().map(|child| child.plan.digest.clone()),
+                self.state().spawning.as_ref().map(|plan| plan.digest.clone()),
+            ];
+            self.configs.retain(|digest, _| kept.iter().flatten().any(|keep| keep == digest));
+        }
+        self.configs.insert(Arc::from(config.digest.as_str()), config);
+    }
+
+    fn on_answer(&mut self, answer: Result<Answered, tokio::task::JoinError>) {
+        self.call = None;
+        let Some(call) = self.state().call else { return };
+        let answered = match answer {
+            Ok(answered) => answered,
+            Err(error) => {
+                error!(%error, "the sidecar task ended");
+                self.feed(Event::Panicked);
+                return;
+            }
+        };
+        self.metrics.sidecar_request(calls::name(call), answered.outcome);
+        if let state::Reply::Word(word) = answered.reply {
+            if self.chronicle.word != Some(word) {
+                info!(status = word.as_str(), "sidecar");
+            }
+            self.chronicle.word = Some(word);
+        }
+        if let Some(said) = &answered.said {
+            if self.chronicle.last_error.as_ref() != Some(said) {
+                warn!(call = calls::name(call), "sidecar: {said}");
+            }
+            self.chronicle.last_error = Some(said.clone());
+        }
+        if let Some(config) = answered.config {
+            self.remember(config);
+        }
+        self.feed(Event::Sidecar(answered.reply));
+    }
+
+    fn on_ready(&mut self, result: std::io::Result<()>) {
+        let Some(running) = &mut self.child else { return };
+        running.ready_seen = true;
+        if let Err(error) = result {
+            error!(%error, "the notify socket broke: etcd's READY cannot be heard");
+            return;
+        }
+        info!("etcd says READY");
+        self.living.send_modify(|target| {
+            if let Some(target) = target {
+                target.ready_seen = true;
+            }
+        });
+        self.feed(Event::Ready);
+    }
+
+    fn on_member(&mut self) {
+        let (generation, confirmed) = {
+            let view = self.member.borrow_and_update();
+            (view.generation, view.confirmed)
+        };
+        let current = self.state().generation;
+        if let Some(running) = &mut self.child
+            && confirmed
+            && generation == Some(current)
+            && !std::mem::replace(&mut running.confirmed, true)
+        {
+            if let Some(child) = &mut self.chronicle.child {
+                child.ready_since = Some(SystemTime::now());
+            }
+            self.feed(Event::Confirmed);
+        }
+    }
+
+    fn end(mut self, exit: Exit) -> Ended {
+        for (_, reply) in self.replies.drain() {
+            let detail = "the wrapper is shutting down".to_owned();
+            let _ = reply.send(Err(Refusal { code: Code::ShuttingDown, detail }));
+        }
+        let generation = self.state().generation;
+        Ended { exit, phase: self.phase_before_exit, generation, etcd: self.etcd_end }
+    }
+
+    fn plan_config(&self, plan: &Plan) -> Option<Arc<EtcdConfig>> {
+        self.configs.get(&plan.digest).cloned()
+    }
+}
+
+async fn child_end(child: Option<&mut Child>) -> ExitStatus {
+    match child {
+        Some(child) => child.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn said_ready(socket: Option<(&mut NotifySocket, u32)>) -> std::io::Result<()> {
+    match socket {
+        Some((socket, pid)) => socket.ready(pid).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn joined(call: Option<&mut JoinHandle<Answered>>) -> Result<Answered, tokio::task::JoinError> {
+    match call {
+        Some(call) => call.await,
+        None => std::future::pending().await,
+    }
+}
