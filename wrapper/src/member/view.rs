@@ -1,14 +1,25 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! What the member stage publishes: the newest answers of the local etcd. One writer (member.rs), many readers.
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
+
+use crate::config::EtcdConfig;
+
+use super::client::Client;
+use super::dial::Dial;
 
 /// Which etcd the member stage talks to, handed over by the supervisor at each spawn; None without a child.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub generation: u64,
-    pub config: std::sync::Arc<crate::config::EtcdConfig>,
-    /// The READY datagram has come: linearizable reads make sense from now on.
+    pub config: Arc<EtcdConfig>,
+    /// Where gRPC is served. May be replaced within a generation: a reloaded certificate is a new `Arc` in it.
+    pub dial: Dial,
+    /// Where `/metrics` is served; None: at the same place (differs with `listen-client-http-urls`).
+    pub http: Option<Dial>,
+    /// The READY datagram has come. Nothing is asked before: etcd's port is open early but served only from READY on,
+    /// and a TLS handshake given up while waiting is a "rejected connection" in etcd's log.
     pub ready_seen: bool,
 }
 
@@ -47,10 +58,16 @@ pub struct Leadership {
     pub member_id: Option<u64>,
     /// Some(0) never occurs: "no leader" is None.
     pub leader_id: Option<u64>,
+    /// A leader is known (source `metrics`: though not which).
+    pub has_leader: bool,
+    /// The newest poll named this member, and consensus has been seen to work in this generation.
     pub is_leader: bool,
     pub is_learner: Option<bool>,
+    /// Raft's term; None until consensus has been seen to work: a starting etcd counts its term up from 0 while it
+    /// replays its log, and a term must not be seen to fall.
     pub term: Option<u64>,
     pub source: Source,
+    /// When anything above changed.
     pub since: SystemTime,
 }
 
@@ -70,6 +87,8 @@ pub struct Alarms {
 }
 
 /// Everything the local member told, for one generation. Emptied when the generation changes or ends.
+/// Watchers are woken when something but times, durations and database numbers has changed; the value itself is
+/// always the newest.
 #[derive(Clone, Debug, Default)]
 pub struct MemberView {
     /// None: there is no child to ask.
@@ -77,7 +96,11 @@ pub struct MemberView {
     /// Confirmed by a linearizable read, or by an answer that says learner (api.md §8 `running`).
     pub confirmed: bool,
     pub linearizable_read: Option<Probe>,
+    /// The newest knowledge from Status, `/metrics`, or a linearizable read (refused: true; served: false).
+    pub learner: Option<bool>,
+    /// Answered by the local member alone.
     pub serializable_read: Option<Probe>,
+    /// Status, or `/metrics` while `auth_hides_status`.
     pub status: Option<Probe>,
     pub leadership: Option<Leadership>,
     pub alarms: Option<Alarms>,
@@ -88,4 +111,20 @@ pub struct MemberView {
     pub members: Option<Vec<Peer>>,
     /// Auth hides Status from an anonymous client, so `/metrics` is the source.
     pub auth_hides_status: bool,
+    /// For calls that somebody waits for (confirm, guard, transfer); None before READY.
+    pub client: Option<Client>,
+}
+
+impl MemberView {
+    /// When the local member last answered anything, a Status, a page or a read.
+    pub fn last_answer(&self) -> Option<Instant> {
+        let probes = [&self.linearizable_read, &self.serializable_read, &self.status];
+        probes.into_iter().flatten().filter_map(|probe| probe.last_success).max()
+    }
+
+    /// The row of the local member itself.
+    pub fn own_row(&self) -> Option<&Peer> {
+        let id = self.leadership.as_ref()?.member_id?;
+        self.members.as_ref()?.iter().find(|peer| peer.id == id)
+    }
 }

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! Reads the few gauges we need out of etcd's `/metrics` page (Prometheus text). Pure; skips all else, since the page
+//! has some 150 KB.
+use std::collections::BTreeSet;
+
+/// What the page tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    pub member_id: Option<u64>,
+    pub is_leader: bool,
+    pub has_leader: bool,
+    pub is_learner: Option<bool>,
+    pub version: Option<String>,
+    pub db_size: Option<u64>,
+    pub db_in_use: Option<u64>,
+    pub db_quota: Option<u64>,
+    /// Ids of the members with which this one has a living peer connection, itself excepted.
+    pub active_peers: BTreeSet<u64>,
+}
+
+/// The page is not one of an etcd's client listener.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no {0} in the page")]
+pub struct Missing(&'static str);
+
+/// Reads a page. Without the two leader gauges it is no page of etcd.
+pub fn parse(page: &str) -> Result<Gauges, Missing> {
+    let mut gauges = Gauges::default();
+    let (mut is_leader, mut has_leader) = (None, None);
+    for line in page.lines().filter(|line| line.starts_with("etcd_")) {
+        let Some((series, value)) = line.rsplit_once(' ') else { continue };
+        let Ok(value) = value.parse::<f64>() else { continue };
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let on = value > 0.0;
+        match name {
+            "etcd_server_is_leader" => is_leader = Some(on),
+            "etcd_server_has_leader" => has_leader = Some(on),
+            "etcd_server_is_learner" => gauges.is_learner = Some(on),
+            "etcd_server_id" => gauges.member_id = label(labels, "server_id").and_then(id),
+            "etcd_server_version" => gauges.version = label(labels, "server_version").map(str::to_owned),
+            "etcd_mvcc_db_total_size_in_bytes" => gauges.db_size = Some(bytes(value)),
+            "etcd_mvcc_db_total_size_in_use_in_bytes" => gauges.db_in_use = Some(bytes(value)),
+            "etcd_server_quota_backend_bytes" => gauges.db_quota = Some(bytes(value)).filter(|b| *b > 0),
+            "etcd_network_active_peers" if on => {
+                gauges.active_peers.extend(label(labels, "Remote").and_then(id));
+            }
+            _ => {}
+        }
+    }
+    gauges.is_leader = is_leader.ok_or(Missing("etcd_server_is_leader"))?;
+    gauges.has_leader = has_leader.ok_or(Missing("etcd_server_has_leader"))?;
+    Ok(gauges)
+}
+
+/// The value of `name` in `a="x",b="y"}`. etcd's label values here hold no quotes.
+fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
+    labels.trim_end_matches('}').split(',').find_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        (key == name).then(|| value.trim_matches('"'))
+    })
+}
+
+fn id(hex: &str) -> Option<u64> {
+    u64::from_str_radix(hex, 16).ok()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates; sizes are far below 2^53"
+)]
+fn bytes(value: f64) -> u64 {
+    value as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines of a 3.5.35 member of three, one of its peers gone.
+    const PAGE: &str = r#"# HELP etcd_server_is_leader Whether or not this member is a leader. 1 if is, 0 otherwise.
+# TYPE etcd_server_is_leader gauge
+etcd_server_is_leader 1
+etcd_server_has_leader 1
+etcd_server_is_learner 0
+etcd_server_id{server_id="ddd67b312462fd7b"} 1
+etcd_server_version{server_version="3.5.35"} 1
+etcd_server_quota_backend_bytes 2.147483648e+09
+etcd_mvcc_db_total_size_in_bytes 20480
+etcd_mvcc_db_total_size_in_use_in_bytes 16384
+etcd_network_active_peers{Local="ddd67b312462fd7b",Remote="91bc3c398fb3c146"} 1
+etcd_network_active_peers{Local="ddd67b312462fd7b",Remote="fd422379fda50e48"} 0
+etcd_server_is_leader_of_something_else 0
+"#;
+
+    #[test]
+    fn the_gauges_of_a_member_are_read() {
+        let gauges = parse(PAGE).unwrap();
+        assert_eq!(
+            gauges,
+            Gauges {
+                member_id: Some(0xddd6_7b31_2462_fd7b),
+                is_leader: true,
+                has_leader: true,
+                is_learner: Some(false),
+                version: Some("3.5.35".into()),
+                db_size: Some(20480),
+                db_in_use: Some(16384),
+                db_quota: Some(2_147_483_648),
+                active_peers: BTreeSet::from([0x91bc_3c39_8fb3_c146]),
+            }
+        );
+    }
+
+    #[test]
+    fn a_page_without_leader_gauges_is_refused() {
+        assert_eq!(parse("404 page not found\n"), Err(Missing("etcd_server_is_leader")));
+        assert_eq!(parse("etcd_server_is_leader 0\n"), Err(Missing("etcd_server_has_leader")));
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! Whose turn is it? The pure side of `guard=serial`: all members of a cluster are told to restart at the same moment,
+//! and each finds its place by itself, without a word to the others. The caller looks (guard.rs) and brings the clock.
+//!
+//! Each waits until all other voters have been active without a break for 1 s + rank × 6 s. A member that goes down
+//! breaks the count of all that wait, and a frozen peer is noticed within 5 s: ranks are further apart than that, so no
+//! two counts end while one is down.
+use std::time::Duration;
+
+use super::guard::Sight;
+
+/// How long a caller should wait between looks.
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+const STEADY: Duration = Duration::from_secs(1);
+const STEADY_PER_RANK: Duration = Duration::from_secs(6);
+const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT_PER_VOTER: Duration = Duration::from_secs(30);
+/// Looks further apart than this prove nothing about the time between them.
+const BLIND: Duration = Duration::from_secs(3);
+
+/// A member waiting for its turn.
+#[derive(Clone, Debug)]
+pub struct Serial {
+    rank: u32,
+    limit: Duration,
+    exempt: bool,
+    /// All have been active since, and the last look that saw it so.
+    steady: Option<(Duration, Duration)>,
+    last_obstacle: String,
+}
+
+/// What to do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    Go,
+    /// Look again; `left` is how long the others must stay as they are (not counting breaks to come).
+    Wait {
+        left: Duration,
+    },
+    /// The limit ran out; why it never came to a turn.
+    Failed(String),
+}
+
+impl Serial {
+    /// From the sight at the moment the call came in; the rank is this member's place among the voters, by id, and does
+    /// not change any more. A single voter, and a member that is no voter, need not wait.
+    pub fn new(sight: &Sight) -> Self {
+        let voters = sight.voters();
+        let rank = voters.iter().take_while(|id| **id < sight.self_id).count();
+        let count = u32::try_from(voters.len()).unwrap_or(u32::MAX);
+        Self {
+            rank: u32::try_from(rank).unwrap_or(u32::MAX),
+            limit: LIMIT.saturating_add(LIMIT_PER_VOTER.saturating_mul(count)),
+            exempt: count <= 1 || !voters.contains(&sight.self_id),
+            steady: None,
+            last_obstacle: "the others were never seen".into(),
+        }
+    }
+
+    /// Takes in a look that was made `elapsed` after the call came in.
+    pub fn observe(&mut self, sight: &Result<Sight, String>, elapsed: Duration) -> Turn {
+        if self.exempt {
+            return Turn::Go;
+        }
+        let needed = STEADY + STEADY_PER_RANK.saturating_mul(self.rank);
+        let obstacle = match sight {
+            Err(detail) => Some(detail.clone()),
+            Ok(sight) => {
+                let (others, active) = sight.others();
+                let away: Vec<String> = others.difference(&active).map(|id| format!("{id:x}")).collect();
+                (!away.is_empty()).then(|| format!("not active: {}", away.join(", ")))
+            }
+        };
+        self.steady = match (&obstacle, self.steady) {
+            (Some(_), _) => None,
+            (None, Some((since, last))) if elapsed.saturating_sub(last) <= BLIND => Some((since, elapsed)),
+            (None, _) => Some((elapsed, elapsed)),
+        };
+        if let Some(obstacle) = obstacle {
+            self.last_obstacle = obstacle;
+        }
+        let steady_for = self.steady.map_or(Duration::ZERO, |(since, last)| last - since);
+        if steady_for >= needed {
+            return Turn::Go;
+        }
+        if elapsed >= self.limit {
+            return Turn::Failed(format!(
+                "no turn within {:?}: the other voters were not active for {needed:?} without a break; last obstacle: {}",
+                self.limit, self.last_obstacle,
+            ));
+        }
+        Turn::Wait { left: needed - steady_for }
+    }
+}
+
+#[cfg(test)]
+mod tests;
