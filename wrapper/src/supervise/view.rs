@@ -257,7 +257,8 @@ pub struct Warning {
 /// Everything the supervisor tells the world; replaced whole at every transition.
 #[derive(Clone, Debug)]
 pub struct CoreView {
-    /// Random per process: the `epoch` of positions on the wire.
+    /// Random per process: the `epoch` of positions on the wire. The index beside it is the API publisher's, since
+    /// it has to grow for changes of the member and TLS stages too.
     pub epoch: String,
     pub started_at: SystemTime,
     pub intent: Intent,

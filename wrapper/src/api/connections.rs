@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! Which connections are open, and which one goes when there is no room: whoever holds slots without using them must
+//! never lock out a probe. Accepts and serves nothing.
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::{AbortHandle, Id};
+
+/// A connection that neither waits for us nor does anything is dropped after this time. Idle ones go sooner, by the
+/// limit on reading a head; what is left for this one is a peer that does not read its answer.
+pub const STALLED_AFTER: Duration = Duration::from_secs(15);
+
+/// What one connection is doing.
+#[derive(Debug)]
+pub struct Activity {
+    opened: Instant,
+    /// Milliseconds after `opened`.
+    last: AtomicU64,
+    /// Answers it waits for on purpose.
+    held: AtomicU64,
+}
+
+impl Activity {
+    pub fn new(now: Instant) -> Self {
+        Self { opened: now, last: AtomicU64::new(0), held: AtomicU64::new(0) }
+    }
+
+    /// Something happened on it.
+    pub fn touch(&self) {
+        let elapsed = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(elapsed, Ordering::Relaxed);
+    }
+
+    /// It waits for us until the guard is dropped, and is the last to go meanwhile.
+    pub fn hold(self: &Arc<Self>) -> Held {
+        self.held.fetch_add(1, Ordering::Relaxed);
+        Held(Arc::clone(self))
+    }
+
+    fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed) > 0
+    }
+
+    fn last(&self) -> Instant {
+        self.opened + Duration::from_millis(self.last.load(Ordering::Relaxed))
+    }
+}
+
+/// See [`Activity::hold`].
+#[derive(Debug)]
+pub struct Held(Arc<Activity>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Ordering::Relaxed);
+        self.0.touch();
+    }
+}
+
+/// The open connections.
+#[derive(Debug)]
+pub struct Connections {
+    room: usize,
+    open: HashMap<Id, (AbortHandle, Arc<Activity>)>,
+}
+
+impl Connections {
+    /// `room`: how many may be open at a time.
+    pub fn new(room: usize) -> Self {
+        Self { room, open: HashMap::new() }
+    }
+
+    /// Takes one in; when there is no room, another goes first.
+    pub fn add(&mut self, task: AbortHandle, activity: Arc<Activity>) {
+        if self.open.len() >= self.room {
+            self.evict();
+        }
+        self.open.insert(task.id(), (task, activity));
+    }
+
+    /// It ended by itself.
+    pub fn remove(&mut self, task: Id) {
+        self.open.remove(&task);
+    }
+
+    /// Drops the one that has been silent longest; one that waits for us only when all do. False: none is open.
+    pub fn evict(&mut self) -> bool {
+        let order = |activity: &Activity| (activity.is_held(), activity.last());
+        let victim = self.open.iter().min_by_key(|(_, (_, activity))| order(activity)).map(|(id, _)| *id);
+        victim.and_then(|id| self.open.remove(&id)).inspect(|(task, _)| task.abort()).is_some()
+    }
+
+    /// Drops those that stalled.
+    pub fn sweep(&mut self, now: Instant) {
+        self.open.retain(|_, (task, activity)| {
+            let keep = activity.is_held() || now.saturating_duration_since(activity.last()) < STALLED_AFTER;
+            if !keep {
+                task.abort();
+            }
+            keep
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quiet_since(now: Instant, age: u64) -> Arc<Activity> {
+        Arc::new(Activity::new(now - Duration::from_secs(age)))
+    }
+
+    fn sleeper() -> tokio::task::JoinHandle<()> {
+        tokio::spawn(std::future::pending())
+    }
+
+    #[tokio::test]
+    async fn the_longest_silent_goes_first_and_waiters_last() {
+        let now = Instant::now();
+        let (waiter, old, new) = (sleeper(), sleeper(), sleeper());
+        let mut connections = Connections::new(2);
+        let activity = quiet_since(now, 60);
+        let held = activity.hold();
+        connections.add(waiter.abort_handle(), Arc::clone(&activity));
+        connections.add(old.abort_handle(), quiet_since(now, 9));
+        connections.add(new.abort_handle(), quiet_since(now, 1));
+        assert!(old.await.unwrap_err().is_cancelled());
+        assert!(connections.evict());
+        assert!(new.await.unwrap_err().is_cancelled());
+        drop(held);
+        assert!(connections.evict());
+        assert!(waiter.await.unwrap_err().is_cancelled());
+        assert!(!connections.evict());
+    }
+
+    #[tokio::test]
+    async fn stalled_ones_are_swept_and_busy_ones_are_not() {
+        let now = Instant::now();
+        let (stalled, fresh, waiter) = (sleeper(), sleeper(), sleeper());
+        let mut connections = Connections::new(9);
+        connections.add(stalled.abort_handle(), quiet_since(now, 16));
+        connections.add(fresh.abort_handle(), quiet_since(now, 14));
+        let activity = quiet_since(now, 300);
+        let _held = activity.hold();
+        connections.add(waiter.abort_handle(), activity);
+        connections.sweep(now);
+        assert!(stalled.await.unwrap_err().is_cancelled());
+        assert_eq!(connections.open.len(), 2);
+        assert!(!fresh.is_finished() && !waiter.is_finished());
+    }
+}

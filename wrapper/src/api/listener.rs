@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! The port: binds it, tells TLS from plain HTTP by the first byte, and bounds what a connection may cost. Knows no
+//! route and loads no certificate.
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, timeout};
+use tracing::{debug, error, warn};
+
+use super::auth::{Admission, ClientIdentity, ClientTrust, Scheme};
+use super::connections::{Activity, Connections};
+use super::flush::{Flushed, Watched};
+use super::{Api, Connection, closed};
+
+/// First byte, TLS handshake, and a request's head have this long each. Also how long an idle connection lives.
+const STEP_WITHIN: Duration = Duration::from_secs(5);
+/// Request line and headers of one request, in bytes.
+const HEAD_LIMIT: usize = 16 * 1024;
+/// Answers under way when the listener closes have this long.
+const WIND_DOWN: Duration = Duration::from_secs(1);
+/// Pause when the process has no descriptor left: accept fails at once again until one is free.
+const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
+const BACKLOG: u32 = 1024;
+/// First byte of a TLS record that carries a handshake; no HTTP method begins with it.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// The port could not be bound: exit code 3.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "bind the HTTP port at {address}: {source}; is another etcd-wrapper running here? see --etcd-wrapper-port, --listen-address"
+)]
+pub struct BindError {
+    pub address: SocketAddr,
+    pub source: io::Error,
+}
+
+/// Binds `port` at `address`, or at all addresses of both families; without IPv6 at all IPv4 addresses.
+///
+/// # Errors
+/// [`BindError`] with the address that was tried last.
+pub fn bind(address: Option<IpAddr>, port: u16) -> Result<TcpListener, BindError> {
+    match address {
+        Some(address) => bind_one(SocketAddr::new(address, port)),
+        None => match bind_one(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)) {
+            Err(error) if is_without_ipv6(&error.source) => {
+                bind_one(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port))
+            }
+            bound => bound,
+        },
+    }
+}
+
+fn is_without_ipv6(error: &io::Error) -> bool {
+    let errno = rustix::io::Errno::from_io_error(error);
+    matches!(errno, Some(rustix::io::Errno::AFNOSUPPORT | rustix::io::Errno::ADDRNOTAVAIL))
+}
+
+fn bind_one(address: SocketAddr) -> Result<TcpListener, BindError> {
+    let bound = || -> io::Result<TcpListener> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(v6) => {
+                let socket = TcpSocket::new_v6()?;
+                // The host's bindv6only setting must not decide whether IPv4 probes are heard.
+                rustix::net::sockopt::set_ipv6_v6only(&socket, !v6.ip().is_unspecified())?;
+                socket
+            }
+        };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    bound().map_err(|source| BindError { address, source })
+}
+
+/// Tells what a client's certificate is worth.
+pub type Classify = dyn Fn(&[CertificateDer<'_>]) -> ClientIdentity + Send + Sync;
+
+/// What the TLS stage hands to new connections; a connection keeps what it began with.
+#[derive(Clone)]
+pub struct ServerTls {
+    /// Asks for a client certificate, demands none; ALPN `http/1.1`.
+    pub config: Arc<rustls::ServerConfig>,
+    /// `config` shows etcd's own server certificate; false: the self-signed one made at start.
+    pub etcd_certificate: bool,
+    pub trust: ClientTrust,
+    /// Called once a connection, with the chain the client showed (leaf first, never empty).
+    pub classify: Arc<Classify>,
+}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config: _, etcd_certificate, trust, classify: _ } = self;
+        f.debug_struct("ServerTls")
+            .field("etcd_certificate", etcd_certificate)
+            .field("trust", trust)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Serves until `closing` turns true, then finishes the answers under way within a second. The port stays open up to
+/// that moment, so that probes hear 503 during a shutdown and not a refused connection.
+pub async fn serve(
+    listener: TcpListener,
+    api: Arc<Api>,
+    tls: watch::Receiver<ServerTls>,
+    mut closing: watch::Receiver<bool>,
+) {
+    let mut connections = Connections::new(room());
+    let mut tasks = JoinSet::new();
+    let mut sweep = tokio::time::interval(STEP_WITHIN);
+    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut starved = false;
+    loop {
+        tokio::select! {
+            () = closed(&mut closing) => break,
+            Some(ended) = tasks.join_next_with_id(), if !tasks.is_empty() => match ended {
+                Ok((id, ())) => connections.remove(id),
+                Err(error) => {
+                    connections.remove(error.id());
+                    if error.is_panic() {
+                        error!(%error, "connection task panicked");
+                    }
+                }
+            },
+            _ = sweep.tick() => connections.sweep(Instant::now()),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    starved = false;
+                    let activity = Arc::new(Activity::new(Instant::now()));
+                    let connection =
+                        serve_one(stream, peer, Arc::clone(&api), tls.clone(), Arc::clone(&activity), closing.clone());
+                    connections.add(tasks.spawn(connection), activity);
+                }
+                // The peer gave up between SYN and accept.
+                Err(error) if is_of_the_peer(&error) => debug!(%error, "accept a connection"),
+                Err(error) => {
+                    if !starved {
+                        warn!(%error, "accept a connection: dropping the longest silent one and trying again");
+                        starved = true;
+                    }
+                    connections.evict();
+                    tokio::time::sleep(NO_DESCRIPTOR_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    // Every connection hears of `closing` by itself.
+    let all = async { while tasks.join_next().await.is_some() {} };
+    if timeout(WIND_DOWN, all).await.is_err() {
+        debug!("connections left open at the end are dropped");
+    }
+}
+
+/// Connections at a time: what the descriptor limit leaves beside the wrapper's own needs, at most 1,024.
+fn room() -> usize {
+    const OWN_NEEDS: u64 = 256;
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit.saturating_sub(OWN_NEEDS).clamp(64, 1024)).expect("at most 1,024")
+}
+
+fn is_of_the_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut,
+    };
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionReset | HostUnreachable | Interrupted | NetworkUnreachable | TimedOut
+    )
+}
+
+/// One connection, from its first byte to its end.
+async fn serve_one(
+    stream: TcpStream,
+    peer: SocketAddr,
+    api: Arc<Api>,
+    tls: watch::Receiver<ServerTls>,
+    activity: Arc<Activity>,
+    closing: watch::Receiver<bool>,
+) {
+    // Answers are small and written whole.
+    let _ = stream.set_nodelay(true);
+    let mut first = [0; 1];
+    // Peeked, so that whoever speaks next finds every byte. 0 bytes: a port check that said nothing.
+    let Ok(Ok(1)) = timeout(STEP_WITHIN, stream.peek(&mut first)).await else { return };
+    let state = tls.borrow().clone();
+    drop(tls);
+    let mut admission = Admission {
+        peer,
+        scheme: Scheme::Plain,
+        etcd_certificate: state.etcd_certificate,
+        trust: state.trust,
+        identity: ClientIdentity::None,
+    };
+    if first[0] != TLS_HANDSHAKE {
+        return speak_http(stream, api, admission, activity, closing).await;
+    }
+    let handshake = tokio_rustls::TlsAcceptor::from(state.config).accept(stream);
+    // Boxed: the handshake's state is large, and it lives shortly.
+    let Ok(Ok(stream)) = timeout(STEP_WITHIN, Box::pin(handshake)).await else { return };
+    activity.touch();
+    admission.scheme = Scheme::Tls;
+    if let Some(chain) = stream.get_ref().1.peer_certificates().filter(|chain| !chain.is_empty()) {
+        admission.identity = (state.classify)(chain);
+    }
+    Box::pin(speak_http(stream, api, admission, activity, closing)).await;
+}
+
+async fn speak_http<S>(
+    stream: S,
+    api: Arc<Api>,
+    admission: Admission,
+    activity: Arc<Activity>,
+    mut closing: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let flushed = Arc::new(Flushed::default());
+    let stream = Watched::new(stream, Arc::clone(&flushed));
+    let connection = Arc::new(Connection { admission, activity, flushed });
+    let service = service_fn(move |request| api.handle(&connection, request));
+    let http = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(STEP_WITHIN)
+        .max_header_size(HEAD_LIMIT)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut http = std::pin::pin!(http);
+    let ended = tokio::select! {
+        ended = http.as_mut() => ended,
+        () = closed(&mut closing) => {
+            http.as_mut().graceful_shutdown();
+            http.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection ended early");
+    }
+}

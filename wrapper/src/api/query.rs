@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! Query strings: parsed once, unknown names refused with a suggestion. Knows no route.
+use std::time::Duration;
+
+use super::problem::{Code, Problem};
+use super::wire::FieldError;
+
+/// The parameters of one request, in the order they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Splits and decodes `query`; a name without `=` has the value "".
+    ///
+    /// # Errors
+    /// `bad_request` when a percent-encoding is broken or not UTF-8.
+    pub fn parse(query: Option<&str>) -> Result<Self, Problem> {
+        let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let decoded = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decode(name)?, decode(value)?))
+        });
+        let decoded: Option<Vec<_>> = decoded.collect();
+        decoded
+            .map(Self)
+            .ok_or_else(|| Problem::new(Code::BadRequest, "the query string is not percent-encoded UTF-8"))
+    }
+
+    /// Refuses names outside `known`, and names given twice.
+    ///
+    /// # Errors
+    /// `unknown_field` with the nearest known name, `bad_request` for a repetition.
+    pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
+        for (at, (name, _)) in self.0.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                return Err(unknown(name, known));
+            }
+            if self.0[..at].iter().any(|(earlier, _)| earlier == name) {
+                return Err(Problem::new(Code::BadRequest, format!("parameter {name} is given twice")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first value of `name`.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// Every value of `name`.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A switch: absent is false, present without a value is true.
+    ///
+    /// # Errors
+    /// `invalid_value` unless empty, `true` or `false`.
+    pub fn flag(&self, name: &str) -> Result<bool, Problem> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("" | "true") => Ok(true),
+            Some(other) => Err(invalid(name, other, "true or false")),
+        }
+    }
+
+    /// A duration in Go's spelling.
+    ///
+    /// # Errors
+    /// `invalid_value` for anything else, and for a negative one.
+    pub fn duration(&self, name: &str) -> Result<Option<Duration>, Problem> {
+        let parse =
+            |text| parse_duration(text).ok_or_else(|| invalid(name, text, "a duration such as 30s or 1m30s"));
+        self.get(name).map(parse).transpose()
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// `invalid_value` for anything else.
+    pub fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+        let parse = |text: &str| text.parse().map_err(|_| invalid(name, text, "a whole number"));
+        self.get(name).map(parse).transpose()
+    }
+}
+
+/// The refusal of a parameter's value.
+pub fn invalid(name: &str, value: &str, wanted: &str) -> Problem {
+    let detail = format!("parameter {name} is {value:?}, it must be {wanted}");
+    let errors = vec![FieldError { pointer: name.into(), detail: detail.clone(), suggestion: None }];
+    Problem { code: Code::InvalidValue, detail, errors }
+}
+
+fn unknown(name: &str, known: &[&str]) -> Problem {
+    let nearest = known.iter().min_by_key(|candidate| distance(name, candidate));
+    let suggestion = nearest.filter(|near| distance(name, near) <= 3).map(|near| (*near).to_owned());
+    let detail = match known {
+        [] => format!("parameter {name:?} is not known; there are none here"),
+        _ => format!("parameter {name:?} is not known; there are {}", known.join(", ")),
+    };
+    let errors = vec![FieldError { pointer: name.into(), detail: detail.clone(), suggestion }];
+    Problem { code: Code::UnknownField, detail, errors }
+}
+
+/// Edit distance without regard to case; names are short, and a long one is near to nothing.
+fn distance(a: &str, b: &str) -> usize {
+    if a.len() > 64 {
+        return usize::MAX;
+    }
+    let (a, b) = (a.to_ascii_lowercase().into_bytes(), b.to_ascii_lowercase().into_bytes());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let swapped = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = swapped.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        bytes.push(match first {
+            b'+' => b' ',
+            b'%' => {
+                let [high, low, after @ ..] = tail else { return None };
+                rest = after;
+                let digit = |byte: &u8| (*byte as char).to_digit(16);
+                u8::try_from(digit(high)? * 16 + digit(low)?).ok()?
+            }
+            other => *other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Go's duration syntax, unsigned: `0`, `300ms`, `1.5h`, `2m0s`.
+fn parse_duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        let after = &rest[digits..];
+        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let seconds = match &after[..unit] {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
+        rest = &after[unit..];
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Query {
+        Query::parse(Some(text)).unwrap()
+    }
+
+    #[test]
+    fn parameters_are_decoded_and_may_repeat() {
+        let query = query("verbose&exclude=a&exclude=b%20c+d&x=%C3%A9");
+        assert_eq!(query.get("verbose"), Some(""));
+        assert_eq!(query.all("exclude").collect::<Vec<_>>(), ["a", "b c d"]);
+        assert_eq!(query.get("x"), Some("é"));
+        for broken in ["a=%", "a=%1", "a=%zz", "a=%ff"] {
+            assert_eq!(Query::parse(Some(broken)).unwrap_err().code, Code::BadRequest, "{broken}");
+        }
+    }
+
+    #[test]
+    fn unknown_parameters_are_refused_with_the_nearest_name() {
+        let known = ["ifGeneration", "force", "wait"];
+        let problem = query("ifgenertion=3").only(&known).unwrap_err();
+        assert_eq!(problem.code, Code::UnknownField);
+        assert_eq!(problem.errors[0].suggestion.as_deref(), Some("ifGeneration"));
+        assert_eq!(query("zzzzzzzzzz=1").only(&known).unwrap_err().errors[0].suggestion, None);
+        assert_eq!(query("force&force").only(&known).unwrap_err().code, Code::BadRequest);
+        assert_eq!(query("force&wait=1s").only(&known), Ok(()));
+        query(&format!("{}=1", "x".repeat(5000))).only(&known).unwrap_err();
+    }
+
+    #[test]
+    fn values_are_parsed_once() {
+        assert_eq!(query("force").flag("force"), Ok(true));
+        assert_eq!(query("force=false").flag("force"), Ok(false));
+        assert_eq!(query("force=yes").flag("force").unwrap_err().code, Code::InvalidValue);
+        assert_eq!(query("n=7").number("n"), Ok(Some(7)));
+        assert_eq!(query("n=-7").number("n").unwrap_err().code, Code::InvalidValue);
+    }
+
+    #[test]
+    fn durations_are_read_as_go_reads_them() {
+        for (text, millis) in
+            [("0", 0), ("0s", 0), ("300ms", 300), ("1.5h", 5_400_000), ("2m0s", 120_000), ("1m30s", 90_000)]
+        {
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "5", "1d", "-1s", "1.s.", "1..2s", "99999999999999999999h", "1s "] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+}
