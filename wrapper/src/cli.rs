@@ -1,2 +1,99 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
+//! The command line: from arguments to a checked `Invocation`. Pure: reads no environment (Kubernetes injects names
+//! such as `ETCD_WRAPPER_PORT`, so no variable may set a flag) and no files; exit codes are exit.rs's.
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+pub mod duration;
+mod flags;
+pub mod host_port;
+mod spelling;
+pub mod start;
+
+pub use start::{Bootstrap, ClientPair, LogFormat, OnEtcdExit, SidecarFlags, StartFlags};
+
+/// What the process was asked to do.
+#[derive(Clone, Debug)]
+pub enum Invocation {
+    Start(Box<StartFlags>),
+    /// Text for stdout: `--help` or `--version`; nothing else is to be done.
+    Print(String),
+}
+
+/// A command line that cannot be carried out (exit 2). Displays what is wrong, and where there is one a suggestion.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UsageError(String);
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "etcd-wrapper",
+    version,
+    about = "Runs one etcd member: bootstraps it with the backup sidecar, supervises it, and tells others about it",
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Initialise the data directory with the backup sidecar, then start and supervise etcd
+    #[command(
+        args_override_self = true,
+        disable_help_flag = true,
+        after_help = "Flags may have one or two dashes. A flag given twice: the last one counts. Booleans take their \
+                      value only with '=' (--hold=false). Durations are Go's: 300ms, 1.5h, 2m0s. No environment \
+                      variable sets a flag."
+    )]
+    StartEtcd(Box<flags::RawFlags>),
+}
+
+/// The whole command line as clap knows it, for completions and the manual page.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Reads the arguments after the program's name.
+///
+/// # Errors
+/// Unknown verb or flag, a value of the wrong kind, flags that contradict each other.
+pub fn parse<I>(args: I) -> Result<Invocation, UsageError>
+where
+    I: IntoIterator,
+    I::Item: Into<OsString>,
+{
+    let command = command();
+    let args = spelling::from_go(args.into_iter().map(Into::into).collect(), &command);
+    let program = std::iter::once(OsString::from("etcd-wrapper"));
+    let matches = match command.try_get_matches_from(program.chain(args)) {
+        Ok(matches) => matches,
+        Err(error) if error.exit_code() == 0 => return Ok(Invocation::Print(error.to_string())),
+        Err(error) => return Err(UsageError(trim(&error))),
+    };
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| UsageError(trim(&error)))?;
+    match cli.verb {
+        Verb::StartEtcd(raw) => {
+            let given = |flag: &str| {
+                matches.subcommand().is_some_and(|(_, matches)| {
+                    matches.value_source(flag) == Some(clap::parser::ValueSource::CommandLine)
+                })
+            };
+            start::check(*raw, given).map(|flags| Invocation::Start(Box::new(flags))).map_err(UsageError)
+        }
+    }
+}
+
+/// clap's own text without the `error: ` that whoever prints it adds again.
+fn trim(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,31 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! An etcd configuration file as far as the wrapper has to understand it. Parses once into a value that cannot be
-//! wrong; never writes YAML: etcd gets the bytes as they came.
+//! wrong; never writes YAML: etcd gets the bytes as they came. What only etcd can judge (names, clusters, ports in
+//! use) stays etcd's to refuse.
+use std::fmt;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+
+mod bridge;
+mod datadir;
+mod endpoint;
+mod files;
+mod keys;
+mod read;
+mod unknown;
+mod yaml;
+
+pub use bridge::{Launch, launch};
+pub use datadir::guard_data_dir;
+pub use endpoint::{Address, ClientEndpoint, client_endpoint};
+pub use files::{FileRole, NamedFile, check_files, describe_unreadable, files};
+pub use keys::EtcdVersion;
+pub use unknown::{UnknownKey, unknown_keys};
+
+/// Cap of a posted configuration's body. A served one has none: it may be large and is read whole.
+pub const MAX_POSTED_BYTES: usize = 1 << 20;
 
 /// A checked configuration: the bytes as served, posted or read, and what the wrapper needs to know of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +44,7 @@ pub struct EtcdConfig {
     pub initial_cluster: Vec<(String, String)>,
     pub client_tls: TlsSection,
     pub peer_tls: TlsSection,
-    /// Bytes; 0 or absent is etcd's default, 2 GiB.
+    /// Bytes; 0 or absent is etcd's default, 2 GiB; `u64::MAX` where a negative number switches the quota off.
     pub quota_backend_bytes: u64,
     pub unsafe_no_fsync: bool,
     pub force_new_cluster: bool,
@@ -34,8 +55,76 @@ pub struct EtcdConfig {
 pub struct TlsSection {
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
+    /// `client-cert-file` and `client-key-file`: what etcd itself shows as a client, where that differs.
+    pub client_cert_file: Option<PathBuf>,
+    pub client_key_file: Option<PathBuf>,
     pub trusted_ca_file: Option<PathBuf>,
     pub client_cert_auth: bool,
     pub auto_tls: bool,
     pub skip_client_san_verification: bool,
 }
+
+impl EtcdConfig {
+    /// Parses and checks a configuration, whatever its source. `name`, `data-dir`, `initial-cluster` and
+    /// `listen-client-urls` are required of all sources: a served body without them was cut, and without them in a
+    /// file or a posted body the wrapper would have to guess what etcd will do.
+    ///
+    /// # Errors
+    /// All problems at once: no UTF-8, no YAML mapping, missing keys, values of a kind that etcd refuses.
+    pub fn parse(bytes: Bytes) -> Result<Self, ConfigError> {
+        read::config(bytes)
+    }
+}
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// JSON pointer (RFC 6901) to the key; empty for the whole document.
+    pub pointer: String,
+    /// What is wrong, a lower-case fragment.
+    pub detail: String,
+    /// What to write instead.
+    pub suggestion: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.pointer.is_empty() {
+            write!(f, "{}: ", self.pointer)?;
+        }
+        f.write_str(&self.detail)?;
+        match &self.suggestion {
+            Some(suggestion) => write!(f, " ({suggestion})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A configuration that must not be given to etcd. Holds at least one problem; displays in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    pub problems: Vec<Problem>,
+}
+
+impl ConfigError {
+    fn one(pointer: &str, detail: impl Into<String>) -> Self {
+        let problem = Problem { pointer: pointer.to_owned(), detail: detail.into(), suggestion: None };
+        Self { problems: vec![problem] }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("etcd configuration is not usable: ")?;
+        for (n, problem) in self.problems.iter().enumerate() {
+            let separator = if n == 0 { "" } else { "; " };
+            write!(f, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! The command line as its users write it.
+use std::time::Duration;
+
+use proptest::prelude::*;
+use rstest::rstest;
+
+use super::host_port::SidecarAddress;
+use super::*;
+
+fn start(args: &[&str]) -> Result<StartFlags, UsageError> {
+    match parse(std::iter::once("start-etcd").chain(args.iter().copied()))? {
+        Invocation::Start(flags) => Ok(*flags),
+        Invocation::Print(text) => panic!("printed instead of started: {text}"),
+    }
+}
+
+fn refusal(args: &[&str]) -> String {
+    start(args).expect_err("these flags must be refused").to_string()
+}
+
+fn printed(args: &[&str]) -> String {
+    match parse(args.iter().copied()) {
+        Ok(Invocation::Print(text)) => text,
+        other => panic!("expected a text to print, got {other:?}"),
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_go_wrapper() {
+    let flags = start(&[]).unwrap();
+    assert_eq!(flags.wrapper_port, 9095);
+    assert_eq!(flags.etcd_client_port, 2379);
+    assert_eq!(flags.etcd_ready_timeout, None);
+    assert_eq!(flags.etcd_client_pair, None);
+    assert_eq!(flags.etcd_server_name, None);
+    let address = SidecarAddress { host: "localhost".to_owned(), port: 8080 };
+    assert_eq!(flags.bootstrap, Bootstrap::Sidecar(SidecarFlags { address, ca: None }));
+}
+
+#[test]
+fn defaults_of_our_own_flags_keep_the_go_wrappers_behaviour() {
+    let flags = start(&[]).unwrap();
+    assert_eq!(flags.state_dir.to_str(), Some("/var/etcd/data"));
+    assert_eq!(flags.grace_period, Duration::from_secs(25));
+    assert_eq!(flags.on_etcd_exit, OnEtcdExit::Exit);
+    assert_eq!(flags.status_interval, Duration::from_millis(250));
+    assert_eq!(flags.readiness_interval, Duration::from_secs(2));
+    assert_eq!(flags.log_format, LogFormat::Json);
+    assert!(!flags.hold && !flags.allow_remote_stop && flags.clean_marker_on_stop);
+    assert_eq!(flags.listen_address, None);
+}
+
+#[test]
+fn the_command_line_of_etcd_druid_is_taken() {
+    let flags = start(&[
+        "--backup-restore-host-port=etcd-main-local:8080",
+        "--etcd-server-name=etcd-main-local",
+        "--backup-restore-tls-enabled=true",
+        "--backup-restore-ca-cert-bundle-path=/var/etcdbr/ssl/ca/bundle.crt",
+        "--etcd-client-cert-path=/var/etcd/ssl/client/tls.crt",
+        "--etcd-client-key-path=/var/etcd/ssl/client/tls.key",
+        "--etcd-client-port=2379",
+        "--etcd-wrapper-port=9095",
+    ])
+    .unwrap();
+    let Bootstrap::Sidecar(sidecar) = flags.bootstrap else { panic!("a sidecar was named") };
+    assert_eq!(sidecar.address.to_string(), "etcd-main-local:8080");
+    assert_eq!(sidecar.ca.unwrap().to_str(), Some("/var/etcdbr/ssl/ca/bundle.crt"));
+    assert_eq!(flags.etcd_client_pair.unwrap().key.to_str(), Some("/var/etcd/ssl/client/tls.key"));
+    assert_eq!(flags.etcd_server_name.as_deref(), Some("etcd-main-local"));
+}
+
+#[rstest]
+#[case(&["-etcd-client-port", "1234"])]
+#[case(&["--etcd-client-port", "1234"])]
+#[case(&["-etcd-client-port=1234"])]
+#[case(&["--etcd-client-port=1234"])]
+#[case(&["--etcd-client-port=1", "-etcd-client-port", "1234"])]
+fn values_are_spelled_as_in_go(#[case] args: &[&str]) {
+    assert_eq!(start(args).unwrap().etcd_client_port, 1234);
+}
+
+#[rstest]
+#[case(&["--hold"], true)]
+#[case(&["-hold"], true)]
+#[case(&["--hold=true"], true)]
+#[case(&["-hold=1"], true)]
+#[case(&["--hold=t"], true)]
+#[case(&["--hold=T"], true)]
+#[case(&["--hold=TRUE"], true)]
+#[case(&["--hold=false"], false)]
+#[case(&["--hold=0"], false)]
+#[case(&["--hold=f"], false)]
+#[case(&["--hold=F"], false)]
+#[case(&["--hold=FALSE"], false)]
+#[case(&["--hold", "--hold=false"], false)]
+fn booleans_are_spelled_as_in_go(#[case] args: &[&str], #[case] expected: bool) {
+    assert_eq!(start(args).unwrap().hold, expected);
+}
+
+#[test]
+fn a_boolean_does_not_swallow_what_follows() {
+    let flags = start(&["--hold", "--etcd-client-port=1234"]).unwrap();
+    assert!(flags.hold);
+    assert_eq!(flags.etcd_client_port, 1234);
+    assert!(refusal(&["--hold", "false"]).contains("false"));
+}
+
+#[test]
+fn a_flag_with_a_value_swallows_even_what_looks_like_a_flag() {
+    let flags = start(&["--etcd-server-name", "--hold"]).unwrap();
+    assert_eq!(flags.etcd_server_name.as_deref(), Some("--hold"));
+    assert!(!flags.hold);
+}
+
+#[rstest]
+#[case(&["--hold=maybe"], "maybe")]
+#[case(&["--hold="], "boolean")]
+#[case(&["--etcd-wrapper-port=65536"], "65536")]
+#[case(&["--etcd-wrapper-port"], "--etcd-wrapper-port")]
+#[case(&["--etcd-client-port=0"], "--etcd-client-port")]
+#[case(&["--etcd-client-port=tcp://10.0.0.1:2379"], "tcp://")]
+#[case(&["--etcd-ready-timeout=10d"], "unit")]
+#[case(&["--etcd-ready-timeout=-1s"], "negative")]
+#[case(&["--etcd-ready-timeout=5"], "unit is missing")]
+#[case(&["--grace-period=-1s"], "--grace-period")]
+#[case(&["--status-interval=0"], "--status-interval")]
+#[case(&["--readiness-interval=10s"], "--readiness-interval")]
+#[case(&["--on-etcd-exit=explode"], "explode")]
+#[case(&["--log-format=xml"], "xml")]
+#[case(&["--log-level=inof"], "inof")]
+#[case(&["--log-level=info,etcd_wrapper=loud"], "loud")]
+#[case(&["--log-level="], "--log-level")]
+#[case(&["--listen-address=example.org"], "IP address")]
+#[case(&["--state-dir="], "--state-dir")]
+#[case(&["--backup-restore-host-port=localhost"], "host and port")]
+#[case(&["--backup-restore-host-port=https://localhost:1"], "without a scheme")]
+#[case(&["--backup-restore-tls-enabled"], "--backup-restore-ca-cert-bundle-path")]
+#[case(&["--backup-restore-tls-enabled", "--backup-restore-ca-cert-bundle-path= "], "CA bundle")]
+#[case(&["--etcd-client-cert-path=/a"], "--etcd-client-key-path")]
+#[case(&["--etcd-client-key-path=/a"], "--etcd-client-cert-path")]
+#[case(&["--etcd-config-file=/a", "--backup-restore-host-port=:8080"], "--backup-restore-host-port")]
+#[case(&["--control-identities=me"], "--control-identities")]
+#[case(&["--notify-url=http://localhost"], "--notify-url")]
+#[case(&["--control-loopback=false"], "--control-loopback")]
+#[case(&["stray"], "stray")]
+#[case(&["--", "--hold"], "--hold")]
+fn bad_flags_are_usage_errors_that_name_the_flag(#[case] args: &[&str], #[case] named: &str) {
+    let text = refusal(args);
+    assert!(text.contains(named), "{named:?} is not in {text:?}");
+}
+
+#[test]
+fn a_mistyped_flag_gets_a_suggestion() {
+    assert!(refusal(&["-etcd-clientport=1"]).contains("--etcd-client-port"));
+}
+
+#[test]
+fn a_wrapper_port_of_zero_lets_the_system_choose_as_in_go() {
+    assert_eq!(start(&["--etcd-wrapper-port=0"]).unwrap().wrapper_port, 0);
+}
+
+#[test]
+fn stand_alone_needs_nothing_but_the_file() {
+    let flags = start(&["--etcd-config-file", "/etc/etcd.yaml"]).unwrap();
+    assert_eq!(flags.bootstrap, Bootstrap::File("/etc/etcd.yaml".into()));
+}
+
+#[test]
+fn a_ca_without_tls_is_ignored_as_in_go() {
+    let flags = start(&["--backup-restore-ca-cert-bundle-path=/ca"]).unwrap();
+    assert!(matches!(flags.bootstrap, Bootstrap::Sidecar(SidecarFlags { ca: None, .. })));
+}
+
+#[test]
+fn durations_are_gos() {
+    assert_eq!(start(&["-etcd-ready-timeout", "2m0s"]).unwrap().etcd_ready_timeout.unwrap().as_secs(), 120);
+    assert_eq!(start(&["--etcd-ready-timeout=0"]).unwrap().etcd_ready_timeout, None);
+}
+
+#[test]
+fn log_filters_are_those_of_rust_log() {
+    let filter = start(&["--log-level=info,etcd_wrapper::api=debug"]).unwrap().log_filter;
+    assert!(filter.would_enable("etcd_wrapper::api::probes", &tracing::Level::DEBUG));
+    assert!(!filter.would_enable("etcd_wrapper::member", &tracing::Level::DEBUG));
+    assert!(filter.would_enable("etcd_wrapper::member", &tracing::Level::INFO));
+}
+
+#[test]
+fn listen_addresses_may_be_ipv6() {
+    for text in ["::1", "[::1]"] {
+        let flags = start(&["--listen-address", text]).unwrap();
+        assert_eq!(flags.listen_address.unwrap().to_string(), "::1");
+    }
+}
+
+#[test]
+fn help_shows_the_nine_of_go_first() {
+    let text = printed(&["start-etcd", "--help"]);
+    let flags: Vec<&str> = text
+        .split_whitespace()
+        .filter(|word| word.starts_with("--") && word.len() > 2)
+        .map(|word| word.split(['=', '[']).next().unwrap_or(word))
+        .take(9)
+        .collect();
+    let go = [
+        "--etcd-wrapper-port",
+        "--backup-restore-tls-enabled",
+        "--backup-restore-host-port",
+        "--backup-restore-ca-cert-bundle-path",
+        "--etcd-client-port",
+        "--etcd-client-cert-path",
+        "--etcd-client-key-path",
+        "--etcd-server-name",
+        "--etcd-ready-timeout",
+    ];
+    assert_eq!(flags, go, "{text}");
+    assert!(text.find("Flags of the Go etcd-wrapper").unwrap() < text.find("HTTP port").unwrap());
+    for spelled in ["-help", "-h"] {
+        assert_eq!(printed(&["start-etcd", spelled]), text);
+    }
+}
+
+#[test]
+fn version_and_help_are_for_printing() {
+    assert_eq!(printed(&["--version"]), format!("etcd-wrapper {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(printed(&["--help"]).contains("start-etcd"));
+}
+
+#[test]
+fn without_a_verb_the_help_is_the_complaint() {
+    let error = parse(Vec::<&str>::new()).expect_err("there is nothing to do").to_string();
+    assert!(error.contains("start-etcd"), "{error}");
+    assert!(parse(["stop-etcd"]).is_err());
+}
+
+#[test]
+fn clap_finds_no_fault_with_the_declaration() {
+    command().debug_assert();
+}
+
+proptest! {
+    #[test]
+    fn no_arguments_make_it_panic(args in proptest::collection::vec("(-{0,3}[a-z-]{0,24}=?.{0,12})|(start-etcd)", 0..6)) {
+        let _ = parse(args);
+    }
+}
