@@ -126,7 +126,9 @@ impl Answer {
 
 /// HTTP/1.0, so that the body is neither chunked nor followed by anything.
 fn exchange(mut stream: impl Read + Write, path: &str) -> Result<Answer> {
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
+    // In one piece: `write!` on a socket sends a packet per fragment.
+    let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     stream.flush()?;
     let mut bytes = Vec::new();
     match stream.take(LONGEST).read_to_end(&mut bytes) {
