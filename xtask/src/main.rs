@@ -1,3 +1,16 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-fn main() {}
+//! Build, test and development verbs of the repository: `cargo xtask --help`. All logic lies in the modules.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a verb talks to the person who typed it")]
+
+mod cache;
+mod cmd;
+mod junit;
+mod machine;
+mod repo;
+mod sh;
+mod tools;
+
+fn main() -> std::process::ExitCode {
+    cmd::main()
+}

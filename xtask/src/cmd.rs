@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! The verbs: one file each below. Here they are named and chosen, and their errors reach the terminal.
+//!
+//! Exit codes of every verb: 0 done, 1 failed, 2 usage; a verb that has others says so in its `--help`.
+
+mod dev;
+mod setup;
+mod test;
+mod tool;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Exit code of a command line that cannot be meant, as clap has it.
+const USAGE: u8 = 2;
+
+/// Builds, tests and runs etcd-wrapper from a clone.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+#[command(after_help = "A newcomer's first command: cargo xtask dev\nThe tests: cargo xtask test")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Setup(setup::Args),
+    Dev(dev::Args),
+    Tool(tool::Args),
+    Test(test::Args),
+    #[command(hide = true)]
+    DevGuard(dev::guard::Args),
+}
+
+/// Runs the verb of this process's command line.
+pub(crate) fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Setup(args) => setup::run(&args),
+        Verb::Dev(args) => dev::run(&args),
+        Verb::Tool(args) => tool::run(&args),
+        Verb::Test(args) => test::run(&args),
+        Verb::DevGuard(args) => dev::guard::run(&args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_every_verb_has_an_example() {
+        for verb in Cli::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let after = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains(&format!("cargo xtask {}", verb.get_name())), "{}", verb.get_name());
+        }
+    }
+}

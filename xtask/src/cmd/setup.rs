@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask setup`: brings what a machine lacks for the other verbs, and says what and why. Packages are
+//! installed only as root on a machine with apt-get; elsewhere the command that does it is named.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::machine::{self, LINKER_MEND};
+use crate::repo;
+use crate::sh::Step;
+use crate::tools::{Line, Tool};
+
+/// Installs what this machine lacks, and says what and why
+///
+/// Looks for Rust, its formatter and lints, a C linker, Go, cargo-nextest, and an etcd 3.4 out of Debian's package.
+/// May be run again at any time: what is there is left as it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: cargo xtask setup\n\
+    Exit code 1 if something is still missing that `cargo xtask test` needs.")]
+pub(crate) struct Args {}
+
+/// What was found, or done, about one thing.
+enum Found {
+    There(String),
+    Brought(String),
+}
+
+pub(crate) fn run(_: &Args) -> Result<ExitCode> {
+    let root = repo::root();
+    let needed = [
+        ("rust", "compiles everything", rust(&root)),
+        ("rustfmt, clippy", "the first two checks of .ci/run", components()),
+        ("C linker", "every program of the workspace is linked by it", linker()),
+        ("go", "builds the pinned etcd of hack/tools", go(&root)),
+        ("cargo-nextest", "runs the tests", Tool::CargoNextest.ensure().map(|path| there(path.display()))),
+    ];
+    let mut missing = false;
+    for (name, why, found) in needed {
+        missing |= found.is_err();
+        tell(name, why, found, "MISSING");
+    }
+    let debian = Tool::Etcd(Line::L34).ensure().map(|path| there(path.display()));
+    tell("etcd 3.4", "its tests are left out without it", debian, "left out");
+    Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn tell(name: &str, why: &str, found: Result<Found>, lacking: &str) {
+    match found {
+        Ok(Found::There(what)) => println!("{:9} {name} ({why}): {what}", "there"),
+        Ok(Found::Brought(what)) => println!("{:9} {name} ({why}): {what}", "installed"),
+        Err(error) => println!("{lacking:9} {name} ({why}): {error:#}"),
+    }
+}
+
+fn there(what: impl std::fmt::Display) -> Found {
+    Found::There(what.to_string())
+}
+
+fn rust(root: &Path) -> Result<Found> {
+    let file = root.join("rust-toolchain.toml");
+    let text = std::fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+    let wanted = repo::toolchain_channel(&text).with_context(|| format!("{}: no channel", file.display()))?;
+    let have = Step::new("rustc").arg("--version").dir(root).mend("https://rustup.rs").read()?;
+    let have = have.split_whitespace().nth(1).unwrap_or_default();
+    if !machine::at_least(have, wanted) {
+        bail!("rustc is {have}; run: rustup toolchain install {wanted}");
+    }
+    Ok(there(have))
+}
+
+fn components() -> Result<Found> {
+    let lacking: Vec<&str> = [("rustfmt", "fmt"), ("clippy", "clippy")]
+        .into_iter()
+        .filter(|(_, verb)| Step::new("cargo").args([verb, "--version"]).read().is_err())
+        .map(|(component, _)| component)
+        .collect();
+    if lacking.is_empty() {
+        return Ok(there("both"));
+    }
+    let mend = format!("rustup component add {}", lacking.join(" "));
+    if machine::on_path("rustup").is_none() {
+        bail!("without {}; run: {mend}", lacking.join(" and "));
+    }
+    Step::new("rustup").args(["component", "add"]).args(&lacking).run()?;
+    Ok(Found::Brought(mend))
+}
+
+fn linker() -> Result<Found> {
+    if let Some(path) = machine::on_path("cc") {
+        return Ok(there(path.display()));
+    }
+    apt_install(LINKER_MEND)
+}
+
+fn go(root: &Path) -> Result<Found> {
+    let module = root.join("hack/tools/etcd35");
+    let wanted = machine::wanted_go(&module)?;
+    if machine::on_path("go").is_some() {
+        // In the module's folder, so that a Go that fetches its own toolchain says the one it will use.
+        let version = machine::go_version(&module)?;
+        if machine::at_least(version.trim_start_matches("go"), &wanted) {
+            return Ok(there(version));
+        }
+        bail!("{version} is older than {wanted}; run: {}", machine::go_mend(&wanted));
+    }
+    let mend = machine::go_mend(&wanted);
+    if mend.starts_with("apt-get") { apt_install(&mend) } else { Err(anyhow!("not on PATH; run: {mend}")) }
+}
+
+/// Runs an `apt-get install` line, where that is ours to do.
+fn apt_install(line: &str) -> Result<Found> {
+    if !machine::apt_as_root() {
+        bail!("not on PATH; run, as root: {line}");
+    }
+    Step::new("apt-get").args(["-q", "update"]).run()?;
+    Step::new("apt-get")
+        .args(line.split_whitespace().skip(1))
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .run()?;
+    Ok(Found::Brought(line.to_owned()))
+}

@@ -1,0 +1,267 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask test`: all tiers of tests that this machine can run, the others named as not run. It brings its own
+//! nextest and its own etcd; what a test is, and how it runs, stands in the tests and `.config/nextest.toml`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::junit::{self, Suite};
+use crate::sh::Step;
+use crate::tools::{Line, Tool};
+use crate::{machine, repo};
+
+/// Runs the tests
+///
+/// On first use it builds the pinned cargo-nextest, and etcd 3.5, 3.6 and 3.7, into the cache. Ends with a table of
+/// the tiers: what ran, what did not, and the command that would run it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask test                                  all that this machine can run\n  \
+    cargo xtask test unit                             without child processes and real etcd\n  \
+    cargo xtask test integration -- b2_term --no-capture\n  \
+    cargo xtask test --soak                           the long tests alone\n\n\
+    The exit code is nextest's: 0 all passed, 100 a test failed, 4 no test was selected; 1 if it never came to that.")]
+pub(crate) struct Args {
+    /// Only this tier
+    tier: Option<Tier>,
+    /// Run the tests whose name begins with `soak_`, and no others
+    #[arg(long)]
+    soak: bool,
+    /// Handed to `cargo nextest run`
+    #[arg(last = true, value_name = "NEXTEST ARGS")]
+    nextest: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Tier {
+    /// Logic in one process: unit, property and model tests
+    Unit,
+    /// Real child processes, the doubles, and real etcd
+    Integration,
+}
+
+/// The etcd binaries that tests get, by the variable that names each.
+const ETCD: [(&str, Tool); 4] = [
+    ("E2E_ETCD_35", Tool::Etcd(Line::L35)),
+    ("E2E_ETCD_36", Tool::Etcd(Line::L36)),
+    ("E2E_ETCD_37", Tool::Etcd(Line::L37)),
+    ("E2E_ETCDCTL_35", Tool::Etcdctl(Line::L35)),
+];
+const ETCD_34: (&str, Tool) = ("E2E_ETCD_34", Tool::Etcd(Line::L34));
+
+/// Tiers that a design names and no code runs yet.
+const LATER: [&str; 2] = ["container", "kind"];
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    machine::require_linker()?;
+    let root = repo::root();
+    let nextest = Tool::CargoNextest.ensure()?;
+
+    // Whoever asks for the tier, or stands for everybody (CI), is not served by a run without it.
+    let demanded = args.tier == Some(Tier::Integration) || std::env::var_os("CI").is_some();
+    let mut notes = Vec::new();
+    let etcd = match args.tier {
+        Some(Tier::Unit) => None,
+        _ => match etcd_binaries(&mut notes) {
+            Ok(binaries) => Some(binaries),
+            Err(error) if demanded => return Err(error.context("the integration tests need their etcd")),
+            Err(error) => {
+                notes.push(format!("integration: {error:#}"));
+                None
+            }
+        },
+    };
+    let tier = if etcd.is_none() { Some(Tier::Unit) } else { args.tier };
+    if etcd.is_some() {
+        // With the tests, so that both come out of one build: a build of the binaries alone would use other features
+        // of the same crates. The tests find the programs beside each other in the target folder.
+        Step::new("cargo").args(["build", "--workspace", "--lib", "--bins", "--tests"]).dir(&root).run()?;
+    }
+
+    let profile = profile(args.soak, std::env::var_os("CI").is_some());
+    let report = target_folder(&root)?.join("nextest").join(profile).join("junit.xml");
+    // What an earlier run left is not this run's result.
+    if report.exists() {
+        std::fs::remove_file(&report).with_context(|| format!("remove {}", report.display()))?;
+    }
+    let mut step = Step::new(&nextest)
+        .args(["nextest", "run", "--workspace", "--profile", profile])
+        .args(selection(tier))
+        .args(&args.nextest)
+        .dir(&root);
+    for (name, path) in etcd.unwrap_or_default() {
+        step = step.env(name, path);
+    }
+    let status = step.status()?;
+    let suites = if report.is_file() { junit::read(&report)? } else { Vec::new() };
+    print!("\n{}", table(&rows(&suites, tier, args.soak, &notes)));
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Builds what is needed; 3.4 is there only where Debian's package can be had, and its absence is a note.
+fn etcd_binaries(notes: &mut Vec<String>) -> Result<Vec<(&'static str, PathBuf)>> {
+    let mut binaries = Vec::new();
+    for (name, tool) in ETCD {
+        binaries.push((name, tool.ensure()?));
+    }
+    match ETCD_34.1.ensure() {
+        Ok(path) => binaries.push((ETCD_34.0, path)),
+        Err(error) => notes.push(format!("etcd 3.4: {error:#}; its tests see no E2E_ETCD_34")),
+    }
+    Ok(binaries)
+}
+
+fn profile(soak: bool, ci: bool) -> &'static str {
+    match (soak, ci) {
+        (true, _) => "soak",
+        (false, true) => "ci",
+        (false, false) => "default",
+    }
+}
+
+/// What of the workspace nextest runs. Always chosen within the whole workspace: choosing a package would build the
+/// crates that all share with other features once more.
+fn selection(tier: Option<Tier>) -> &'static [&'static str] {
+    match tier {
+        None => &[],
+        Some(Tier::Unit) => &["--lib", "--bins"],
+        Some(Tier::Integration) => &["-E", "package(etcd-wrapper) and binary(it)"],
+    }
+}
+
+fn target_folder(root: &std::path::Path) -> Result<PathBuf> {
+    let said =
+        Step::new("cargo").args(["metadata", "--no-deps", "--format-version", "1"]).dir(root).read()?;
+    let metadata: serde_json::Value = serde_json::from_str(&said).context("parse cargo metadata")?;
+    Ok(metadata["target_directory"].as_str().context("cargo metadata: no target_directory")?.into())
+}
+
+/// One line of the closing table.
+#[derive(Debug, PartialEq)]
+struct Row {
+    tier: &'static str,
+    /// What became of it, or why it was not run.
+    outcome: String,
+    time: String,
+    /// What runs it, when it was not run.
+    command: &'static str,
+}
+
+fn rows(suites: &[Suite], tier: Option<Tier>, soak: bool, notes: &[String]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, is, command) in [
+        ("unit", Tier::Unit, "cargo xtask test unit"),
+        ("integration", Tier::Integration, "cargo xtask test integration"),
+    ] {
+        let mine = suites.iter().filter(|suite| (tier_of(suite) == is) && suite.tests > 0);
+        let (tests, failed, seconds) = mine.fold((0, 0, 0.0), |(tests, failed, seconds), suite| {
+            (tests + suite.tests, failed + suite.failed, seconds + suite.seconds)
+        });
+        rows.push(if tests > 0 {
+            let good = if failed == 0 { "all good".to_owned() } else { format!("{failed} NOT GOOD") };
+            let outcome = format!("ran {tests} tests, {good}");
+            Row { tier: name, outcome, time: format!("{seconds:.1} s"), command: "" }
+        } else {
+            let why = match notes.iter().find_map(|note| note.strip_prefix(name)) {
+                Some(note) => format!("not run{note}"),
+                None if tier.is_some_and(|tier| tier != is) => "not run: not asked for".to_owned(),
+                None => "not run: no test of it was selected, or it did not come to that".to_owned(),
+            };
+            Row { tier: name, outcome: why, time: "-".into(), command }
+        });
+    }
+    if !soak {
+        let outcome = "not run: hours long, chosen by a flag".to_owned();
+        rows.push(Row { tier: "soak", outcome, time: "-".into(), command: "cargo xtask test --soak" });
+    }
+    for tier in LATER {
+        let outcome = "not run: not built yet, comes with a later part".to_owned();
+        rows.push(Row { tier, outcome, time: "-".into(), command: "none yet" });
+    }
+    if let Some(note) = notes.iter().find_map(|note| note.strip_prefix("etcd 3.4: ")) {
+        rows.push(Row {
+            tier: "etcd 3.4",
+            outcome: format!("left out: {note}"),
+            time: "-".into(),
+            command: "cargo xtask setup",
+        });
+    }
+    rows
+}
+
+fn tier_of(suite: &Suite) -> Tier {
+    if suite.name.ends_with("::it") { Tier::Integration } else { Tier::Unit }
+}
+
+fn table(rows: &[Row]) -> String {
+    let head =
+        Row { tier: "tier", outcome: "outcome".into(), time: "test time".into(), command: "run it with" };
+    let width = rows.iter().map(|row| row.outcome.chars().count()).max().unwrap_or(0).min(70);
+    std::iter::once(&head)
+        .chain(rows)
+        .map(|row| {
+            let line = format!("{:<12} {:<width$} {:>9}  {}", row.tier, row.outcome, row.time, row.command);
+            format!("{}\n", line.trim_end())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn suite(name: &str, tests: u32, failed: u32) -> Suite {
+        Suite { name: name.into(), tests, failed, seconds: 1.5 }
+    }
+
+    #[test]
+    fn tiers_are_told_apart_and_every_other_one_is_named() {
+        let suites =
+            [suite("etcd-wrapper", 3, 0), suite("xtask::bin/xtask", 2, 1), suite("etcd-wrapper::it", 4, 0)];
+        let table = table(&rows(&suites, None, false, &[]));
+        assert!(table.contains("unit         ran 5 tests, 1 NOT GOOD"), "{table}");
+        assert!(table.contains("integration  ran 4 tests, all good"), "{table}");
+        for tier in ["soak", "container", "kind"] {
+            assert!(
+                table.lines().any(|line| line.starts_with(tier) && line.contains("not run: ")),
+                "{table}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_tier_that_did_not_run_says_why_and_how_to_run_it() {
+        let found = rows(
+            &[suite("etcd-wrapper", 1, 0)],
+            Some(Tier::Unit),
+            false,
+            &["integration: go: not found".into()],
+        );
+        assert_eq!(found[1].outcome, "not run: go: not found");
+        assert_eq!(found[1].command, "cargo xtask test integration");
+        let found = rows(&[suite("etcd-wrapper", 1, 0)], Some(Tier::Unit), false, &[]);
+        assert_eq!(found[1].outcome, "not run: not asked for");
+    }
+
+    #[test]
+    fn a_missing_etcd_3_4_is_a_line_of_its_own() {
+        let found = rows(&[], None, false, &["etcd 3.4: no apt-get; its tests see no E2E_ETCD_34".into()]);
+        assert!(
+            found.iter().any(|row| row.tier == "etcd 3.4" && row.command == "cargo xtask setup"),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn soak_chooses_its_profile_everywhere() {
+        assert_eq!(
+            [profile(true, true), profile(false, true), profile(false, false)],
+            ["soak", "ci", "default"]
+        );
+    }
+}

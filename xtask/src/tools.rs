@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! The pinned tools: which there are, and how to get the path of one. Versions stand in `hack/tools/*/go.mod` and
+//! `pipelines/tools.yaml`, never here; nothing is installed on the machine, all lies in the cache.
+
+mod crates;
+mod debian;
+mod go;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Result;
+
+use crate::cache::Cache;
+use crate::repo::{self, Pins};
+
+/// A release line of etcd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(crate) enum Line {
+    /// Debian's, the line that etcd-druid starts by default today.
+    #[value(name = "3.4")]
+    L34,
+    #[value(name = "3.5")]
+    L35,
+    #[value(name = "3.6")]
+    L36,
+    #[value(name = "3.7")]
+    L37,
+}
+
+impl Line {
+    /// The line that a name without one means.
+    pub(crate) const DEFAULT: Self = Self::L35;
+
+    /// As it is typed: `3.5`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::L34 => "3.4",
+            Self::L35 => "3.5",
+            Self::L36 => "3.6",
+            Self::L37 => "3.7",
+        }
+    }
+
+    /// The folder below `hack/tools`, for the lines that are built from modules.
+    fn module(self) -> Option<&'static str> {
+        match self {
+            Self::L34 => None,
+            Self::L35 => Some("etcd35"),
+            Self::L36 => Some("etcd36"),
+            Self::L37 => Some("etcd37"),
+        }
+    }
+}
+
+/// One tool that can be asked for. Only what exists can be made: parsing refuses the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tool {
+    Etcd(Line),
+    /// `etcdctl`; there is none of 3.4, that of 3.5 speaks to it.
+    Etcdctl(Line),
+    Etcdutl(Line),
+    CargoNextest,
+}
+
+/// A name that is no tool of ours. Its text lists the names that are.
+#[derive(Debug)]
+pub(crate) struct UnknownTool(String);
+
+impl std::error::Error for UnknownTool {}
+
+impl std::fmt::Display for UnknownTool {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            out,
+            "no tool `{}`; there are: {}",
+            self.0,
+            Tool::all().map(|tool| tool.to_string()).join(", ")
+        )
+    }
+}
+
+impl Tool {
+    /// All of them, in the order in which they are listed.
+    pub(crate) fn all() -> [Self; 11] {
+        use Line::{L34, L35, L36, L37};
+        use Tool::{CargoNextest, Etcd, Etcdctl, Etcdutl};
+        let etcd = [Etcd(L34), Etcd(L35), Etcd(L36), Etcd(L37)];
+        let [a, b, c, d] = etcd;
+        [
+            a,
+            b,
+            c,
+            d,
+            Etcdctl(L35),
+            Etcdctl(L36),
+            Etcdctl(L37),
+            Etcdutl(L35),
+            Etcdutl(L36),
+            Etcdutl(L37),
+            CargoNextest,
+        ]
+    }
+
+    /// The `etcdctl` that serves a member of this line.
+    pub(crate) fn etcdctl_for(line: Line) -> Self {
+        match line {
+            Line::L34 => Self::Etcdctl(Line::L35),
+            line => Self::Etcdctl(line),
+        }
+    }
+
+    /// The path of the program, built or fetched first if the cache lacks it. Progress goes to stderr.
+    pub(crate) fn ensure(self) -> Result<PathBuf> {
+        let cache = Cache::locate()?;
+        let root = repo::root();
+        match self {
+            Self::Etcd(line) => match line.module() {
+                Some(module) => go::build(&cache, &root, module, "etcd", "go.etcd.io/etcd/server/v3"),
+                None => debian::unpack(&cache, &Pins::read(&root)?, "etcd-server", "usr/bin/etcd"),
+            },
+            Self::Etcdctl(line) => {
+                go::build(&cache, &root, Self::module_of(line), "etcdctl", "go.etcd.io/etcd/etcdctl/v3")
+            }
+            Self::Etcdutl(line) => {
+                go::build(&cache, &root, Self::module_of(line), "etcdutl", "go.etcd.io/etcd/etcdutl/v3")
+            }
+            Self::CargoNextest => crates::install(&cache, &Pins::read(&root)?, "cargo-nextest"),
+        }
+    }
+
+    fn module_of(line: Line) -> &'static str {
+        line.module().expect("no client tool of a line without a module can be named")
+    }
+}
+
+impl std::fmt::Display for Tool {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Etcd(line) => write!(out, "etcd@{}", line.as_str()),
+            Self::Etcdctl(line) => write!(out, "etcdctl@{}", line.as_str()),
+            Self::Etcdutl(line) => write!(out, "etcdutl@{}", line.as_str()),
+            Self::CargoNextest => out.write_str("cargo-nextest"),
+        }
+    }
+}
+
+impl FromStr for Tool {
+    type Err = UnknownTool;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTool> {
+        let named = |name: &str| Self::all().into_iter().find(|tool| tool.to_string() == name);
+        named(text)
+            .or_else(|| named(&format!("{text}@{}", Line::DEFAULT.as_str())))
+            .ok_or_else(|| UnknownTool(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_line_means_the_default_line() {
+        assert_eq!("etcd".parse::<Tool>().unwrap(), Tool::Etcd(Line::L35));
+        assert_eq!("etcdctl@3.6".parse::<Tool>().unwrap(), Tool::Etcdctl(Line::L36));
+        assert_eq!("etcd@3.4".parse::<Tool>().unwrap(), Tool::Etcd(Line::L34));
+        assert_eq!("cargo-nextest".parse::<Tool>().unwrap(), Tool::CargoNextest);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_refused_with_the_names_that_do() {
+        for name in ["etcdctl@3.4", "etcd@3.8", "etcd@", "@3.5", "", "cargo-nextest@3.5", "etcd@3.5 "] {
+            let error = name.parse::<Tool>().expect_err(name).to_string();
+            assert!(error.contains("etcd@3.5, ") && error.contains("cargo-nextest"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_tool_can_be_asked_for_by_the_name_it_is_listed_under() {
+        for tool in Tool::all() {
+            assert_eq!(tool.to_string().parse::<Tool>().unwrap(), tool);
+        }
+    }
+
+    #[test]
+    fn every_line_that_is_built_has_its_pinned_module() {
+        for module in [Line::L35, Line::L36, Line::L37].map(Tool::module_of) {
+            let folder = repo::root().join("hack/tools").join(module);
+            assert!(
+                folder.join("go.mod").is_file() && folder.join("go.sum").is_file(),
+                "{}",
+                folder.display()
+            );
+        }
+    }
+}
