@@ -1,2 +1,245 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
+//! Puts the stages together for `start-etcd`: opens the port, starts each stage's task, runs the supervisor to its end,
+//! and leaves with its exit code. The only place that knows all stages; decides nothing about etcd.
+mod volume;
+mod wire;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::{Notify, mpsc, watch};
+use tracing::{error, info, warn};
+
+use crate::api::{self, Api, Views, auth::Policy};
+use crate::bootstrap::{hold, marker, sidecar::SidecarClient};
+use crate::cli::{Bootstrap, OnEtcdExit, StartFlags};
+use crate::exit::record::{End, ExitRecord, TERMINATION_LOG, write_termination_log};
+use crate::exit::{ExitCode, history};
+use crate::metrics::Metrics;
+use crate::shutdown::Signals;
+use crate::supervise::disk::{self, Paths};
+use crate::supervise::process::{binary, reaper::Reaper};
+use crate::supervise::publish::Chronicle;
+use crate::supervise::runtime::{Ended, Parts, Supervisor};
+use crate::supervise::state::{Found, HoldFile, Rules, Settings, State};
+use crate::supervise::{modes, view};
+use crate::telemetry::Telemetry;
+use crate::tls::{self, reload};
+
+/// Commands that may wait for the supervisor.
+const COMMANDS: usize = 32;
+/// How long the last lines may take to leave.
+const FLUSH: Duration = Duration::from_millis(500);
+
+/// Why the process cannot begin, with its exit code.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: ExitCode,
+    pub detail: String,
+}
+
+fn failure(code: ExitCode, detail: impl ToString) -> Failure {
+    Failure { code, detail: detail.to_string() }
+}
+
+/// Runs a member until it is told to end, or cannot go on. Call it on the main thread, in a current-thread runtime.
+pub async fn run(flags: StartFlags, signals: Signals, telemetry: &Telemetry, began: Instant) -> ExitCode {
+    let paths = paths(&flags);
+    let ended = start(&flags, paths.clone(), signals).await;
+    let (code, detail, phase, generation, etcd) = match ended {
+        Ok(Ended { exit, phase, generation, etcd }) => {
+            (ExitCode::of(&exit), Some(exit.detail).filter(|detail| !detail.is_empty()), phase, generation, etcd)
+        }
+        Err(failure) => (failure.code, Some(failure.detail), view::Phase::Initializing, 0, None),
+    };
+    let end = End { code, phase, generation, uptime: began.elapsed(), etcd, error: detail };
+    let record = ExitRecord::new(end, SystemTime::now());
+    if let Err(error) = history::append(&paths.state_dir, &record) {
+        warn!(%error, "the exit history was not written");
+    }
+    if let Err(error) = write_termination_log(Path::new(TERMINATION_LOG), &record) {
+        warn!(%error, "the termination log was not written");
+    }
+    telemetry.write_line(&record.line());
+    telemetry.flush(FLUSH);
+    code
+}
+
+fn paths(flags: &StartFlags) -> Paths {
+    let config_file = match &flags.bootstrap {
+        Bootstrap::File(path) => Some(path.clone()),
+        Bootstrap::Sidecar(_) => None,
+    };
+    // Without a home (no HOME, as under a bare init) the state directory is the one place that is surely writable.
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let home = home.filter(|home| home.is_absolute()).unwrap_or_else(|| flags.state_dir.clone());
+    Paths { state_dir: flags.state_dir.clone(), home, config_file }
+}
+
+async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<Ended, Failure> {
+    // The port comes first: a probe that finds it closed learns nothing.
+    let listener = api::listener::bind(flags.listen_address, flags.wrapper_port)
+        .map_err(|error| failure(ExitCode::BindFailed, error))?;
+    let address = listener.local_addr().map_err(|error| failure(ExitCode::BindFailed, error))?;
+    info!(%address, version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "etcd-wrapper listens");
+    if address.port() != 9095 {
+        warn!(port = address.port(), "the sidecar's own stop call goes to port 9095 and will not reach this port");
+    }
+
+    let program = binary::resolve_etcd(flags.etcd_path.as_deref())
+        .map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
+    modes::check_writable(&paths.state_dir).map_err(|detail| failure(ExitCode::BootstrapFailed, detail))?;
+    let tls_flags = tls_flags(flags);
+    tls::check::flags(&tls_flags).map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
+    let sidecar = match &flags.bootstrap {
+        Bootstrap::File(_) => None,
+        Bootstrap::Sidecar(sidecar) => Some(
+            SidecarClient::new(sidecar.address.clone(), sidecar.ca.as_deref())
+                .map_err(|error| failure(ExitCode::BootstrapFailed, error))?,
+        ),
+    };
+    let reaper = Reaper::if_needed()
+        .map_err(|error| failure(ExitCode::Failed, format!("watch for orphans as PID 1: {error}")))?;
+    if let Some(reaper) = reaper {
+        tokio::spawn(reaper.run());
+    }
+
+    let state = State::new(settings(flags), found(&paths.state_dir));
+    let chronicle = Chronicle::new(epoch(), SystemTime::now());
+    let metrics = Metrics::new();
+    let (core, core_seen) = watch::channel(chronicle.view(&state, Instant::now()));
+    let (living, living_seen) = watch::channel(None);
+    let (member, member_seen) = watch::channel(Arc::default());
+    let (commands, requests) = mpsc::channel(COMMANDS);
+    let (closing, closing_seen) = watch::channel(false);
+    let hangup = Arc::new(Notify::new());
+
+    let (reloader, tls_seen) = reload::Reloader::new(tls_flags, reload::EVERY, living_seen.clone());
+    let views = Views { core: core_seen.clone(), member: member_seen.clone(), tls: tls_seen.view.clone() };
+    let volume = volume::watch(core_seen.clone(), paths.state_dir.clone())
+        .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
+    let (publisher, published) = api::publisher::Publisher::new(views.clone(), metrics.clone(), volume);
+    let api = Arc::new(Api::new(api_settings(flags), views, published, commands, metrics.clone(), closing_seen.clone()));
+    let server_tls = wire::listener_tls(tls_seen.server.clone(), host_names(flags));
+    let targets = wire::targets(living_seen, tls_seen.client.clone(), flags);
+
+    let panicked = Arc::new(Notify::new());
+    let prober = crate::member::Settings {
+        status_interval: flags.status_interval,
+        readiness_interval: flags.readiness_interval,
+    };
+    watched("tls", &panicked, reloader.run(hangup.clone()));
+    watched("publisher", &panicked, publisher.run());
+    watched("member", &panicked, crate::member::run(targets, prober, member));
+    let serving = tokio::spawn(api::listener::serve(listener, api, server_tls, closing_seen));
+
+    let (disk, completions) =
+        disk::start(paths.clone()).map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
+    let ended = Supervisor::run(Parts {
+        state,
+        program,
+        paths,
+        sidecar,
+        signals,
+        requests,
+        disk,
+        completions,
+        member: member_seen,
+        core,
+        living,
+        hangup,
+        metrics,
+        chronicle,
+        panicked,
+    })
+    .await;
+    // Answers under way (the 200 of a `/stop` above all) leave before the process does.
+    closing.send_replace(true);
+    if let Err(error) = serving.await {
+        error!(%error, "the listener ended early");
+    }
+    Ok(ended)
+}
+
+/// A stage's task: when it panics the supervisor hears of it and stops etcd in order (F4).
+fn watched(name: &'static str, panicked: &Arc<Notify>, task: impl Future<Output = ()> + Send + 'static) {
+    let panicked = panicked.clone();
+    let task = tokio::spawn(task);
+    tokio::spawn(async move {
+        if let Err(error) = task.await {
+            error!(task = name, %error, "a task of the wrapper ended");
+            panicked.notify_one();
+        }
+    });
+}
+
+fn settings(flags: &StartFlags) -> Settings {
+    Settings {
+        sidecar: matches!(flags.bootstrap, Bootstrap::Sidecar(_)),
+        hold: flags.hold,
+        restart_on_exit: flags.on_etcd_exit == OnEtcdExit::Restart,
+        marker_on_stop: flags.clean_marker_on_stop,
+        grace: flags.grace_period,
+        ready_timeout: flags.etcd_ready_timeout,
+        rules: Rules::default(),
+    }
+}
+
+/// Reads what the last process, or an operator, left behind; touches nothing but the older image's leftover.
+fn found(state_dir: &Path) -> Found {
+    let marker = marker::Marker::new(state_dir);
+    if let Err(error) = marker.remove_legacy() {
+        warn!(%error, "a leftover of an older image stays");
+    }
+    let clean_marker = match marker.read() {
+        marker::Found::Clean => true,
+        marker::Found::NotClean(reason) => {
+            info!(reason, "no clean end is on record: the sidecar will be asked for a full validation");
+            false
+        }
+    };
+    let hold = hold::Hold::new(state_dir).read().map(|file| HoldFile {
+        owner: file.owner.map(Into::into),
+        reason: file.reason.into(),
+    });
+    Found { clean_marker, hold }
+}
+
+fn tls_flags(flags: &StartFlags) -> reload::TlsFlags {
+    let sidecar_ca = match &flags.bootstrap {
+        Bootstrap::Sidecar(sidecar) => sidecar.ca.clone(),
+        Bootstrap::File(_) => None,
+    };
+    let client = flags.etcd_client_pair.as_ref().map(|pair| (pair.cert.clone(), pair.key.clone()));
+    reload::TlsFlags { client, sidecar_ca }
+}
+
+fn api_settings(flags: &StartFlags) -> api::Settings {
+    api::Settings {
+        policy: Policy {
+            control_loopback: true,
+            control_identities: Vec::new(),
+            allow_remote_stop: flags.allow_remote_stop,
+        },
+        host_names: host_names(flags),
+        revision: option_env!("ETCD_WRAPPER_REVISION"),
+    }
+}
+
+/// Names we go by: `--etcd-server-name` and the pod's host name.
+fn host_names(flags: &StartFlags) -> Vec<String> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    flags.etcd_server_name.iter().cloned().chain(Some(host).filter(|host| !host.is_empty())).collect()
+}
+
+/// Six hex digits, new for every process: positions of another one are told apart by it.
+fn epoch() -> String {
+    let mut bytes = [0_u8; 3];
+    if ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes).is_err() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        bytes.copy_from_slice(&now.subsec_nanos().to_be_bytes()[1..]);
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! From a host and a port to an open connection, TLS included. Nothing of a request is sent in here, so whatever fails
+//! here leaves the sidecar untouched.
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+
+use super::{Failure, LOCALHOST};
+
+/// A connection, TLS or not.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+type Resolved = io::Result<Vec<SocketAddr>>;
+
+#[derive(Debug)]
+pub(super) struct Dialler {
+    host: String,
+    port: u16,
+    /// A question to the resolver that an earlier call did not wait for.
+    pending: Option<oneshot::Receiver<Resolved>>,
+}
+
+impl Dialler {
+    pub(super) fn new(host: &str, port: u16) -> Self {
+        Self { host: host.to_owned(), port, pending: None }
+    }
+
+    pub(super) async fn connect(
+        &mut self,
+        tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    ) -> Result<Box<dyn Stream>, Failure> {
+        let addresses = self
+            .resolve()
+            .await
+            .map_err(|error| Failure::Unreachable(format!("resolve {}: {error}", self.host)))?;
+        let stream = dial(&addresses).await?;
+        // One small request a connection: nothing to gather.
+        let _ = stream.set_nodelay(true);
+        match tls {
+            None => Ok(Box::new(stream)),
+            Some((config, name)) => {
+                let connected = TlsConnector::from(config).connect(name, stream).await;
+                let host = &self.host;
+                connected
+                    .map(|stream| Box::new(stream) as Box<dyn Stream>)
+                    .map_err(|error| Failure::Unreachable(format!("TLS handshake with {host}: {error}")))
+            }
+        }
+    }
+
+    /// The system's resolver only blocks. It gets a thread of its own for a moment, rather than one of the runtime's:
+    /// the runtime waits for those when it ends, and a dead name server must not hold up an exit. At most one at a time.
+    async fn resolve(&mut self) -> Resolved {
+        let with_port = |ips: &[IpAddr]| ips.iter().map(|ip| SocketAddr::new(*ip, self.port)).collect();
+        if let Ok(ip) = self.host.parse::<IpAddr>() {
+            return Ok(with_port(&[ip]));
+        }
+        if self.host.eq_ignore_ascii_case("localhost") {
+            return Ok(with_port(&LOCALHOST));
+        }
+        if self.pending.is_none() {
+            let (answer, pending) = oneshot::channel();
+            let question = (self.host.clone(), self.port);
+            std::thread::Builder::new().name("resolve".to_owned()).spawn(move || {
+                // Nobody may be waiting any more; that is fine.
+                let _ = answer.send(question.to_socket_addrs().map(Iterator::collect));
+            })?;
+            self.pending = Some(pending);
+        }
+        let Some(pending) = &mut self.pending else { return Err(io::Error::other("no question was asked")) };
+        let answer = pending.await;
+        self.pending = None;
+        match answer {
+            Ok(Ok(addresses)) if addresses.is_empty() => Err(io::Error::other("no address")),
+            Ok(answer) => answer,
+            Err(_) => Err(io::Error::other("the resolver's thread died")),
+        }
+    }
+}
+
+/// Tries one address after the other. Refused means: refused at one, and at no other could anybody listen at all.
+async fn dial(addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
+    let mut refused = None;
+    let mut unreachable = None;
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                let text = format!("connect {address}: {error}");
+                match Errno::from_io_error(&error) {
+                    Some(Errno::CONNREFUSED) => refused = Some(text),
+                    // This machine has no such address family or network: the usual fate of ::1 without IPv6.
+                    Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::NETUNREACH)
+                        if addresses.len() > 1 => {}
+                    Some(_) | None => unreachable = Some(text),
+                }
+            }
+        }
+    }
+    Err(match (unreachable, refused) {
+        (Some(text), _) => Failure::Unreachable(text),
+        (None, Some(text)) => Failure::Refused(text),
+        (None, None) => {
+            Failure::Unreachable("connect: none of the addresses can be reached from here".to_owned())
+        }
+    })
+}
