@@ -91,7 +91,7 @@ impl ServerTls {
 }
 
 /// The certificate shown while etcd's is not loaded. Made at first use: most processes get etcd's before anybody asks,
-/// and those that do not pay well under a millisecond for the P-256 key in the first handshake, not at the start.
+/// and those that do not pay about a millisecond for the P-256 key in the first handshake, not at the start.
 #[derive(Debug)]
 pub struct SelfSigned {
     names: Vec<String>,
