@@ -10,13 +10,11 @@ pub mod connections;
 pub mod control;
 pub mod documents;
 pub mod flush;
-pub mod health;
 pub mod listener;
 pub mod probes;
 pub mod problem;
 pub mod publisher;
 pub mod query;
-pub mod readiness;
 pub mod route;
 pub mod snapshot;
 pub mod stop;
@@ -59,7 +57,7 @@ pub type Answer = Response<Body>;
 #[derive(Clone, Debug)]
 pub struct Views {
     pub core: watch::Receiver<CoreView>,
-    pub member: watch::Receiver<MemberView>,
+    pub member: watch::Receiver<std::sync::Arc<MemberView>>,
     pub tls: watch::Receiver<TlsView>,
 }
 

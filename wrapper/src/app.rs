@@ -122,7 +122,8 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
     let (publisher, published) = api::publisher::Publisher::new(views.clone(), metrics.clone(), volume);
     let api = Arc::new(Api::new(api_settings(flags), views, published, commands, metrics.clone(), closing_seen.clone()));
-    let server_tls = wire::listener_tls(tls_seen.server.clone(), host_names(flags));
+    let server_tls = wire::listener_tls(tls_seen.server.clone(), host_names(flags))
+        .map_err(|error| failure(ExitCode::Failed, format!("make a self-signed certificate: {error}")))?;
     let targets = wire::targets(living_seen, tls_seen.client.clone(), flags);
 
     let panicked = Arc::new(Notify::new());

@@ -53,9 +53,11 @@ pub fn facts(path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
+pub(crate) mod unprivileged;
 
+#[cfg(test)]
+mod tests {
+    use super::unprivileged::chmod;
     use super::*;
 
     #[test]
@@ -63,7 +65,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tls.key");
         std::fs::write(&path, "x").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        chmod(&path, 0o640);
         let message = FileError::new("read", &path, io::Error::from_raw_os_error(13)).to_string();
         let owner = std::fs::metadata(&path).unwrap().uid();
         assert!(
@@ -76,9 +78,10 @@ mod tests {
     #[test]
     fn an_absent_file_is_described_by_the_nearest_folder() {
         let dir = tempfile::tempdir().unwrap();
+        chmod(dir.path(), 0o710);
         let text = facts(&dir.path().join("no/such/file"));
         assert!(
-            text.starts_with(&format!("nearest folder {} has mode 0700", dir.path().display())),
+            text.starts_with(&format!("nearest folder {} has mode 0710", dir.path().display())),
             "{text}"
         );
     }

@@ -1,3 +1,58 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-fn main() {}
+//! Reads the command line and hands over: to the supervisor for `start-etcd`, to nobody else yet.
+use std::io::Write;
+use std::process::ExitCode as ProcessExit;
+use std::time::Instant;
+
+use etcd_wrapper::cli::{self, Invocation, LogFormat, StartFlags};
+use etcd_wrapper::exit::ExitCode;
+use etcd_wrapper::shutdown::Signals;
+use etcd_wrapper::{app, telemetry, tls};
+
+fn main() -> ProcessExit {
+    let began = Instant::now();
+    match cli::parse(std::env::args_os().skip(1)) {
+        Ok(Invocation::Start(flags)) => start(*flags, began),
+        Ok(Invocation::Print(text)) => {
+            // A reader that has gone away needs no help text.
+            let _ = write!(std::io::stdout(), "{text}");
+            ExitCode::Stopped.into()
+        }
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+            ExitCode::Usage.into()
+        }
+    }
+}
+
+fn start(flags: StartFlags, began: Instant) -> ProcessExit {
+    let format = match flags.log_format {
+        LogFormat::Json => telemetry::Format::Json,
+        LogFormat::Text => telemetry::Format::Text,
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        let _ = writeln!(std::io::stderr(), "etcd-wrapper: {error}");
+        ProcessExit::from(ExitCode::Failed)
+    };
+    let telemetry = match telemetry::init(flags.log_filter.clone(), format) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return failed(&error),
+    };
+    tls::install_default();
+    // One thread: a child's parent-death signal fires when the thread that forked it ends.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let code = runtime.block_on(async {
+        match Signals::register() {
+            Ok(signals) => app::run(flags, signals, &telemetry, began).await,
+            Err(error) => {
+                tracing::error!(%error, "signals cannot be caught");
+                ExitCode::Failed
+            }
+        }
+    });
+    code.into()
+}

@@ -51,7 +51,7 @@ impl Api {
     pub(super) fn readiness(&self) -> Answer {
         let now = Now::read();
         let core = self.views.core.borrow();
-        let evaluation = readiness::evaluate(&core, &self.views.member.borrow(), now.instant);
+        let evaluation = readiness::evaluate(&core, &self.views.member.borrow(), now.instant, MAX_AGE);
         json(
             StatusCode::OK,
             &snapshot::readiness_document(&core, &evaluation, &self.published.borrow().marks, now),
@@ -79,7 +79,7 @@ impl Api {
         let marks = &published.marks;
         let standing = warnings::current(&core, &member, &tls, marks.volume, &marks.warnings, now.wall);
         let scrape = Scrape {
-            evaluation: readiness::evaluate(&core, &member, now.instant),
+            evaluation: readiness::evaluate(&core, &member, now.instant, MAX_AGE),
             is_leader: snapshot::leader(&core, &member, marks, now).is_leader,
             core: &core,
             member: &member,

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use http::{HeaderName, HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
 
+use crate::member::readiness::{Check, Evaluation, MAX_AGE, evaluate};
+
 use super::problem::{Code, Problem};
 use super::query::Query;
-use super::readiness::{Check, Evaluation, evaluate};
 use super::snapshot::{Now, readiness_document};
 use super::{Answer, Api, accepts, empty, json, text};
 
@@ -28,7 +29,7 @@ impl Api {
         };
         let now = Now::read();
         let core = self.views.core.borrow();
-        let evaluation = evaluate(&core, &self.views.member.borrow(), now.instant);
+        let evaluation = evaluate(&core, &self.views.member.borrow(), now.instant, MAX_AGE);
         let excluded: Vec<_> = query.all("exclude").collect();
         let verdict = match check {
             None => Verdict::of(&evaluation, &excluded),

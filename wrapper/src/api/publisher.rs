@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one writer of positions: watches the stages' views, and lets the index grow whenever something changed that a
 //! reader would want to be woken for. Never speaks to a stage, and no probe waits for it.
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -10,13 +9,14 @@ use tokio::time::MissedTickBehavior;
 
 use crate::metrics::Metrics;
 
-use super::snapshot::{Marks, Now, Volume, compose};
-use super::{Views, readiness, warnings, wire};
+use crate::member::readiness::{self, MAX_AGE};
+use crate::member::volume::Volume;
+
+use super::snapshot::{Marks, Now, compose};
+use super::{Views, warnings, wire};
 
 /// Readiness goes stale by time alone, so the views are looked at this often even when nothing was sent.
 const TICK: Duration = Duration::from_secs(1);
-/// The free room of the volume is read every so many ticks.
-const VOLUME_TICKS: u32 = 10;
 
 /// What the publisher knows beyond the views.
 #[derive(Clone, Debug)]
@@ -31,15 +31,14 @@ pub struct Published {
 pub struct Publisher {
     views: Views,
     metrics: Metrics,
-    /// Whose volume is looked at while no configuration has named a data directory.
-    state_dir: PathBuf,
+    volume: watch::Receiver<Option<Volume>>,
     shape: wire::Status,
     sender: watch::Sender<Published>,
 }
 
 impl Publisher {
     /// Publishes index 1 at once, so that a reader always finds a position.
-    pub fn new(views: Views, metrics: Metrics, state_dir: PathBuf) -> (Self, watch::Receiver<Published>) {
+    pub fn new(views: Views, metrics: Metrics, volume: watch::Receiver<Option<Volume>>) -> (Self, watch::Receiver<Published>) {
         let now = Now::read();
         let marks = Marks {
             index: 1,
@@ -51,26 +50,20 @@ impl Publisher {
         };
         let shape = shape(views.status(&marks, now));
         let (sender, receiver) = watch::channel(Published { marks, leader_index: 1 });
-        (Self { views, metrics, state_dir, shape, sender }, receiver)
+        (Self { views, metrics, volume, shape, sender }, receiver)
     }
 
     /// Runs until the supervisor's view ends.
     pub async fn run(mut self) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut ticks = 0;
         let (mut member_lives, mut tls_lives) = (true, true);
         loop {
             tokio::select! {
                 changed = self.views.core.changed() => if changed.is_err() { return },
                 changed = self.views.member.changed(), if member_lives => member_lives = changed.is_ok(),
                 changed = self.views.tls.changed(), if tls_lives => tls_lives = changed.is_ok(),
-                _ = tick.tick() => {
-                    if ticks % VOLUME_TICKS == 0 {
-                        self.read_volume();
-                    }
-                    ticks = ticks.wrapping_add(1);
-                }
+                _ = tick.tick() => {}
             }
             self.publish(Now::read());
         }
@@ -83,12 +76,13 @@ impl Publisher {
             let (core, member, tls) =
                 (self.views.core.borrow(), self.views.member.borrow(), self.views.tls.borrow());
             self.metrics.observe(&core, &member);
-            let ready = readiness::evaluate(&core, &member, now.instant).ready;
+            let ready = readiness::evaluate(&core, &member, now.instant, MAX_AGE).ready;
             if ready != next.marks.ready {
                 next.marks.ready = ready;
                 next.marks.ready_since = now.wall;
             }
-            let volume = next.marks.volume;
+            let volume = *self.volume.borrow();
+            next.marks.volume = volume;
             next.marks.warnings =
                 warnings::current(&core, &member, &tls, volume, &next.marks.warnings, now.wall);
         }
@@ -104,23 +98,6 @@ impl Publisher {
             self.sender.send_replace(next);
         }
     }
-
-    /// statvfs answers from memory on every local file system; a volume that cannot be asked is simply unknown.
-    fn read_volume(&mut self) {
-        let data_dir = self.views.core.borrow().data_dir.clone();
-        let volume = data_dir.as_deref().and_then(volume).or_else(|| volume(&self.state_dir));
-        self.sender.send_modify(|published| published.marks.volume = volume);
-    }
-}
-
-/// Room on the volume that holds `path`; None when it cannot be asked.
-pub fn volume(path: &Path) -> Option<Volume> {
-    let stat = rustix::fs::statvfs(path).ok()?;
-    Some(Volume {
-        total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
-        free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
-        free_inodes: stat.f_favail,
-    })
 }
 
 /// A status without what changes all the time: two equal shapes are no news.

@@ -4,25 +4,18 @@
 //! same document; holds no state and does no I/O.
 use std::time::{Instant, SystemTime};
 
+use crate::member::health::diagnose;
+use crate::member::readiness::{self, Evaluation, MAX_AGE};
 use crate::member::view::{MemberView, Source};
+use crate::member::volume::Volume;
 use crate::supervise::view::{
     BootstrapState, BootstrapView, ChildView, ConfigSource, CoreView, ExitStatus, LastExit, OperationKind,
     OperationPhase, OperationStatus, OperationView, OverrideMode, OverrideView, Phase, Warning,
 };
 use crate::tls::TlsView;
 
-use super::health::health;
 use super::problem::Problem;
-use super::readiness::Evaluation;
-use super::{readiness, warnings, wire};
-
-/// Room on the volume of the data directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Volume {
-    pub total_bytes: u64,
-    pub free_bytes: u64,
-    pub free_inodes: u64,
-}
+use super::{warnings, wire};
 
 /// Both clocks, read once for a whole document.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +44,7 @@ pub struct Marks {
 
 /// `GET /v1/status`.
 pub fn compose(core: &CoreView, member: &MemberView, tls: &TlsView, marks: &Marks, now: Now) -> wire::Status {
-    let evaluation = readiness::evaluate(core, member, now.instant);
+    let evaluation = readiness::evaluate(core, member, now.instant, MAX_AGE);
     let warnings = warnings::current(core, member, tls, marks.volume, &marks.warnings, now.wall);
     wire::Status {
         epoch: core.epoch.clone(),
@@ -60,7 +53,8 @@ pub fn compose(core: &CoreView, member: &MemberView, tls: &TlsView, marks: &Mark
         wrapper: wrapper(core),
         etcd: etcd(core, member),
         bootstrap: bootstrap(&core.bootstrap),
-        member: warnings::own_row(member)
+        member: member
+            .own_row()
             .map(|row| wire::Member { id: wire::member_id(row.id), peer_urls: row.peer_urls.clone() }),
         volume: marks
             .volume
@@ -298,5 +292,16 @@ fn warning(warning: &Warning) -> wire::Warning {
         code: warning.code.into(),
         since: wire::time(warning.since),
         detail: warning.detail.clone(),
+    }
+}
+
+fn health(core: &CoreView, member: &MemberView, now: Instant) -> wire::Health {
+    let health = diagnose(core, member, now);
+    wire::Health {
+        process: health.process.as_str().into(),
+        member: health.member.as_str().into(),
+        quorum: health.quorum.as_str().into(),
+        role: health.role.as_str().into(),
+        diagnosis: health.diagnosis.as_str().into(),
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use super::sidecar::{Outcome, SidecarClient};
-use crate::config::{self, EtcdConfig};
+use super::sidecar::{Failure, SidecarClient};
+use crate::config::EtcdConfig;
 use crate::supervise::command::{Code, Refusal};
 use crate::supervise::state::{Call, Plan, Reply};
 use crate::supervise::view::ConfigSource;
@@ -38,5 +38,52 @@ pub fn name(call: Call) -> &'static str {
         Call::Status | Call::Check | Call::Watch => "status",
         Call::Start(_) => "start",
         Call::Config { .. } => "config",
+    }
+}
+
+/// Makes the call. Dropped while waiting, it closes its connection: the call counts as given up on.
+pub async fn perform(client: Arc<Mutex<SidecarClient>>, call: Call) -> Answered {
+    let mut client = client.lock().await;
+    match call {
+        Call::Status | Call::Watch => answered(client.status(ASK).await.map(Reply::Word)),
+        Call::Check => answered(client.status(CHECK).await.map(Reply::Word)),
+        Call::Start(mode) => answered(client.start(mode, ASK).await.map(|()| Reply::Started)),
+        Call::Config { quick } => {
+            let limit = if quick { CONFIG_QUICK } else { CONFIG };
+            match client.config(limit).await {
+                Ok(body) => understood(body),
+                Err(failure) => answered(Err(failure)),
+            }
+        }
+    }
+}
+
+fn understood(body: bytes::Bytes) -> Answered {
+    match EtcdConfig::parse(body) {
+        Ok(config) => {
+            let config = Arc::new(config);
+            let plan = Plan::of(&config, ConfigSource::Sidecar);
+            Answered { reply: Reply::Config(plan), said: None, outcome: "ok", config: Some(config) }
+        }
+        Err(error) => {
+            let detail = format!("the served {error}");
+            let refusal = Refusal { code: Code::ConfigInvalid, detail: detail.clone() };
+            Answered { reply: Reply::BadConfig(refusal), said: Some(detail), outcome: "garbled", config: None }
+        }
+    }
+}
+
+fn answered(result: Result<Reply, Failure>) -> Answered {
+    match result {
+        Ok(reply) => Answered { reply, said: None, outcome: "ok", config: None },
+        Err(failure) => {
+            let reply = match failure {
+                Failure::Refused(_) => Reply::Refused,
+                Failure::Unreachable(_) => Reply::Unreachable,
+                Failure::Lost(_) => Reply::Lost,
+                Failure::Status(..) | Failure::Garbled(_) => Reply::Failed,
+            };
+            Answered { reply, outcome: failure.outcome(), said: Some(failure.to_string()), config: None }
+        }
     }
 }

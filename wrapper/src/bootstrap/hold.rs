@@ -141,6 +141,7 @@ fn render(hold: &HoldFile) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file_error::unprivileged::{chmod, unprivileged};
 
     fn hold() -> (tempfile::TempDir, Hold) {
         let dir = tempfile::tempdir().unwrap();
@@ -202,8 +203,16 @@ mod tests {
         let reason = hold.read().unwrap().reason;
         assert!(reason.contains("read the hold file") && reason.contains("not a regular file"), "{reason}");
         std::fs::remove_dir(hold.path()).unwrap();
+
         std::os::unix::fs::symlink(dir.path().join("nowhere"), hold.path()).unwrap();
         assert!(hold.read().is_some());
+        std::fs::remove_file(hold.path()).unwrap();
+
+        chmod(dir.path(), 0o755);
+        std::fs::write(hold.path(), "owner: me").unwrap();
+        chmod(hold.path(), 0o000);
+        let reason = unprivileged(|| hold.read()).unwrap().reason;
+        assert!(reason.contains("hold (mode 0000"), "{reason}");
     }
 
     #[test]

@@ -138,6 +138,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::file_error::unprivileged::{chmod, unprivileged};
 
     fn marker() -> (tempfile::TempDir, Marker) {
         let dir = tempfile::tempdir().unwrap();
@@ -193,6 +194,20 @@ mod tests {
 
         rustix::fs::mkfifoat(rustix::fs::CWD, marker.path(), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
         assert_eq!(marker.read(), Found::NotClean("the marker is not a regular file".into()));
+    }
+
+    #[test]
+    fn b1_an_unreadable_marker_is_not_clean_and_a_folder_that_is_not_ours_keeps_it() {
+        let (dir, marker) = marker();
+        std::fs::write(marker.path(), "terminated").unwrap();
+        chmod(marker.path(), 0o000);
+        chmod(dir.path(), 0o555);
+        let (found, consumed) = unprivileged(|| (marker.read(), marker.consume()));
+        let Found::NotClean(reason) = found else { panic!("clean without having been read") };
+        assert!(reason.contains("exit_code (mode 0000"), "{reason}");
+        let error = consumed.unwrap_err().to_string();
+        assert!(error.starts_with("remove ") && error.contains("mode 0000"), "{error}");
+        chmod(dir.path(), 0o700);
     }
 
     #[rstest]

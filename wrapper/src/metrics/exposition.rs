@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::api::readiness::Evaluation;
+use crate::member::readiness::Evaluation;
 use crate::api::snapshot::Volume;
 use crate::member::view::MemberView;
 use crate::supervise::view::{CoreView, OverrideMode, Phase, Warning};

@@ -137,7 +137,7 @@ impl Desk {
         let path = self.paths.config_file.as_ref().expect("ReadFile is ordered only with --etcd-config-file");
         let bytes = std::fs::read(path)
             .map_err(|error| refusal(Code::FileUnreadable, crate::file_error::FileError::new("read", path, error)))?;
-        let config = config::parse(bytes.into())
+        let config = EtcdConfig::parse(bytes.into())
             .map_err(|error| refusal(Code::ConfigInvalid, format!("{}: {error}", path.display())))?;
         let config = Arc::new(config);
         self.config = Some(config.clone());

@@ -41,6 +41,10 @@ pub struct Settings {
 }
 
 impl Plan {
+    pub fn is_posted(&self) -> bool {
+        self.source == view::ConfigSource::Posted
+    }
+
     /// The facts of a configuration.
     pub fn of(config: &EtcdConfig, source: view::ConfigSource) -> Self {
         Self {

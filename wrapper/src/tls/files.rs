@@ -102,6 +102,14 @@ impl Pair {
     /// # Errors
     /// Those of `CertificateFile::load` for either file, a key of another certificate, or of an unknown kind.
     pub fn load(cert: &Path, key: &Path) -> Result<Self, TlsFileError> {
+        match Self::load_once(cert, key) {
+            // The kubelet may have swapped both between our two readings.
+            Err(TlsFileError::Mismatch { .. }) => Self::load_once(cert, key),
+            other => other,
+        }
+    }
+
+    fn load_once(cert: &Path, key: &Path) -> Result<Self, TlsFileError> {
         let certificate = CertificateFile::load(cert)?;
         let (der, key_digest) = load_key(key)?;
         let certified = CertifiedKey::from_der(certificate.certificates.clone(), der, &super::provider())
@@ -177,6 +185,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::file_error::unprivileged::{chmod, unprivileged};
     use crate::tls::authority::{Authority, write};
 
     #[rstest]
@@ -202,6 +211,18 @@ mod tests {
             let error = CertificateFile::load(&path).unwrap_err().to_string();
             assert!(error.contains(&path.display().to_string()) && error.contains("our uid"), "{error}");
         }
+    }
+
+    #[test]
+    fn h8_an_unreadable_key_is_named_with_mode_owner_and_our_uid() {
+        let dir = tempfile::tempdir().unwrap();
+        chmod(dir.path(), 0o755);
+        let files = Authority::new("ca").write_server(dir.path(), "tls", &["x"]);
+        chmod(&files.cert, 0o444);
+        chmod(&files.key, 0o000);
+        let error = unprivileged(|| Pair::load(&files.cert, &files.key)).unwrap_err().to_string();
+        let start = format!("read {} (mode 0000, owner ", files.key.display());
+        assert!(error.starts_with(&start) && error.contains("Permission denied"), "{error}");
     }
 
     #[test]

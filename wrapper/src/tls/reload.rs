@@ -14,7 +14,7 @@ use tokio::time::MissedTickBehavior;
 use self::loaded::Loaded;
 use super::TlsView;
 use super::server::ServerTls;
-use crate::member::view::Target;
+use crate::supervise::view::Alive;
 
 /// How often the files are looked at.
 pub const EVERY: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ pub struct Outputs {
 pub struct Reloader {
     loaded: Loaded,
     every: Duration,
-    target: watch::Receiver<Option<Target>>,
+    target: watch::Receiver<Option<Alive>>,
     server: watch::Sender<Option<Arc<ServerTls>>>,
     client: watch::Sender<ClientTls>,
     view: watch::Sender<TlsView>,
@@ -63,7 +63,7 @@ pub struct Reloader {
 impl Reloader {
     /// `target` is the etcd that is alive, as the member stage gets it; `every` is `EVERY` outside tests. Reads nothing
     /// yet.
-    pub fn new(flags: TlsFlags, every: Duration, target: watch::Receiver<Option<Target>>) -> (Self, Outputs) {
+    pub fn new(flags: TlsFlags, every: Duration, target: watch::Receiver<Option<Alive>>) -> (Self, Outputs) {
         let (server, server_seen) = watch::channel(None);
         let (client, client_seen) = watch::channel(ClientTls::default());
         let (view, view_seen) = watch::channel(TlsView::default());

@@ -71,6 +71,11 @@ impl ServerTls {
         self.config.clone()
     }
 
+    /// Whom the listener believes.
+    pub fn trust(&self) -> &ClientTrust {
+        &self.trust
+    }
+
     /// True: certificates would be verified, but the CA cannot be read (503 `trust_not_loaded`).
     pub fn trust_not_loaded(&self) -> bool {
         matches!(self.trust, ClientTrust::NotLoaded)
@@ -91,7 +96,7 @@ impl ServerTls {
 }
 
 /// The certificate shown while etcd's is not loaded. Made at first use: most processes get etcd's before anybody asks,
-/// and those that do not pay well under a millisecond for the P-256 key in the first handshake, not at the start.
+/// and those that do not pay about a millisecond for the P-256 key in the first handshake, not at the start.
 #[derive(Debug)]
 pub struct SelfSigned {
     names: Vec<String>,

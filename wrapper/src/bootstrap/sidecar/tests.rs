@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rstest::rstest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -181,9 +181,11 @@ async fn a_config_without_end_is_refused() {
 async fn a14_a_refused_connection_is_told_apart_from_everything_else() {
     for host in ["127.0.0.1", "::1", "localhost", ""] {
         let bind = if host.is_empty() || host == "localhost" { "127.0.0.1" } else { host };
-        let listener = TcpListener::bind((bind, 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
+        // Bound, but not listening: the port is ours, and refuses.
+        let ip: IpAddr = bind.parse().unwrap();
+        let socket = if ip.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.unwrap();
+        socket.bind((ip, 0).into()).unwrap();
+        let port = socket.local_addr().unwrap().port();
         let mut client = SidecarClient::new(SidecarAddress { host: host.into(), port }, None).unwrap();
         let failure = client.start(Mode::Full, LONG).await.unwrap_err();
         assert_eq!(failure.outcome(), "refused", "{host}: {failure:?}");

@@ -13,6 +13,7 @@ use super::{
     process,
 };
 use crate::config::EtcdConfig;
+use crate::member::client::Client;
 use crate::member::{guard, serial, transfer};
 use crate::supervise::command::{Code, Refusal};
 use crate::supervise::state::{Job, Verdict};
@@ -159,7 +160,7 @@ impl Supervisor {
                 let detail = "etcd has not answered yet".to_owned();
                 return Event::Turn(Err(Refusal { code: Code::GuardUnknown, detail }));
             };
-            Event::Turn(serial::wait(&client).await)
+            Event::Turn(wait_for_turn(&client).await)
         }));
     }
 
@@ -207,4 +208,24 @@ fn jittered(timer: Timer, after: Duration) -> Duration {
     // Without randomness there is no jitter, which is no reason to fail.
     let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut byte);
     after + after * u32::from(byte[0]) / 255 * JITTER_PERCENT / 100
+}
+
+/// Looks until it is this member's turn, or will not be.
+async fn wait_for_turn(client: &Client) -> Result<(), Refusal> {
+    let refusal = |code, detail| Refusal { code, detail };
+    let began = Instant::now();
+    let mut scraper = client.scraper();
+    let mut sight = guard::look(client, &mut scraper).await;
+    let mut serial = match &sight {
+        Ok(sight) => serial::Serial::new(sight),
+        Err(detail) => return Err(refusal(Code::GuardUnknown, detail.clone())),
+    };
+    loop {
+        match serial.observe(&sight, began.elapsed()) {
+            serial::Turn::Go => return Ok(()),
+            serial::Turn::Failed(detail) => return Err(refusal(Code::WouldBreakQuorum, detail)),
+            serial::Turn::Wait { .. } => tokio::time::sleep(serial::LOOK_INTERVAL).await,
+        }
+        sight = guard::look(client, &mut scraper).await;
+    }
 }

@@ -429,6 +429,23 @@ impl State {
     }
 }
 
+impl State {
+    /// Would this end of the living child be a clean one?
+    pub fn end_is_clean(&self, status: ExitStatus) -> bool {
+        self.child.as_ref().is_some_and(|child| is_clean(child, status, &self.settings.rules))
+    }
+}
+
+impl ExitPlan {
+    /// Why the process ends, in a word.
+    pub fn cause(&self) -> &'static str {
+        match &self.why {
+            Why::Requested(_) => "shutdown",
+            Why::Fault(exit) => exit.cause,
+        }
+    }
+}
+
 /// etcd.md 2: READY was seen, then we asked, then it ended by that signal or with 0, unforced.
 fn is_clean(child: &Child, status: ExitStatus, rules: &super::Rules) -> bool {
     let Some(ending) = &child.ending else { return false };

@@ -175,6 +175,15 @@ impl Loaded {
         self.alive = true;
         if self.generation != Some(generation) {
             self.generation = Some(generation);
+            // Other files are another matter: what the old ones held must not stand in for them.
+            if self.config.as_ref().is_some_and(|old| old.client_tls != config.client_tls) {
+                self.server = Slot::new(self.server.name);
+                self.client_ca = Slot::new(self.client_ca.name);
+            }
+            if self.config.as_ref().is_some_and(|old| old.peer_tls != config.peer_tls) {
+                self.peer = Slot::new(self.peer.name);
+                self.peer_ca = Slot::new(self.peer_ca.name);
+            }
             self.config = Some(config.clone());
             self.client_ca_read = ReadOnce::default();
             self.peer_ca_read = ReadOnce::default();

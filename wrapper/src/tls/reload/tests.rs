@@ -124,7 +124,7 @@ fn g5_a_bad_pair_keeps_the_old_one_and_warns_and_counts_once() {
 fn g5_files_touched_without_new_content_change_nothing() {
     let scene = Scene::new();
     let mut loaded = lived(&scene);
-    (loaded.server_tls(), loaded.client_tls());
+    assert!(loaded.server_tls().is_some() && loaded.client_tls().is_some());
     let bytes = std::fs::read(scene.path("server.crt")).unwrap();
     std::fs::write(scene.path("server.crt"), bytes).unwrap();
     loaded.look();
@@ -186,6 +186,19 @@ fn a_generation_without_client_tls_ends_the_use_of_the_old_certificate() {
     assert!(loaded.server_tls().unwrap().is_none());
     let client = loaded.client_tls().unwrap();
     assert!(client.generation == Some(2) && client.config.is_none());
+}
+
+#[test]
+fn a_generation_with_other_files_does_not_inherit_whom_the_old_one_trusted() {
+    let scene = Scene::new();
+    let mut loaded = lived(&scene);
+    assert!(!loaded.server_tls().unwrap().unwrap().trust_not_loaded());
+    let mut config = (*scene.config).clone();
+    config.client_tls.trusted_ca_file = Some(scene.path("missing.crt"));
+    loaded.lives(2, &Arc::new(config));
+    loaded.look();
+    assert!(loaded.server_tls().unwrap().unwrap().trust_not_loaded());
+    assert!(loaded.client_tls().unwrap().config.is_none());
 }
 
 #[test]
