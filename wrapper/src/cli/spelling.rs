@@ -6,6 +6,7 @@
 //! Go takes one or two dashes; a flag with a value swallows the next argument whatever it looks like; a boolean never
 //! does; the first argument that is no flag ends the flags.
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use clap::{Arg, Command};
 
@@ -25,7 +26,7 @@ pub(super) fn from_go(args: Vec<OsString>, command: &Command) -> Vec<OsString> {
             break;
         };
         let mut flag = OsString::from(format!("--{name}"));
-        let takes_value = long(command, &name).is_some_and(needs_value);
+        let takes_value = long(command, name).is_some_and(needs_value);
         match inline {
             Some(value) => push_value(&mut flag, value),
             None if takes_value => {
@@ -42,21 +43,14 @@ pub(super) fn from_go(args: Vec<OsString>, command: &Command) -> Vec<OsString> {
 }
 
 /// Name and inline value of a flag; None for anything else, `-`, `--` and short flags among it.
-fn split(arg: &OsStr) -> Option<(String, Option<&OsStr>)> {
-    // A value that is no UTF-8 can only follow the '=', so the name is looked for in the bytes before it.
-    let bytes = arg.as_encoded_bytes();
-    let end = bytes.iter().position(|b| *b == b'=').unwrap_or(bytes.len());
-    let name = std::str::from_utf8(&bytes[..end]).ok()?;
-    let name = name.strip_prefix("--").or_else(|| name.strip_prefix('-'))?;
-    if name.is_empty() || name.starts_with('-') || (name.chars().count() == 1 && !bytes.starts_with(b"--")) {
-        return None;
-    }
-    let value = arg.to_str().map(|text| text.get(end + 1..).map(OsStr::new));
-    match value {
-        Some(value) => Some((name.to_owned(), value)),
-        // Not UTF-8 after the '=': let clap say so.
-        None => None,
-    }
+fn split(arg: &OsStr) -> Option<(&str, Option<&OsStr>)> {
+    // Only the value may be other than UTF-8: it can be a path.
+    let mut parts = arg.as_bytes().splitn(2, |byte| *byte == b'=');
+    let dashed = std::str::from_utf8(parts.next()?).ok()?;
+    let value = parts.next().map(OsStr::from_bytes);
+    let name =
+        dashed.strip_prefix("--").or_else(|| dashed.strip_prefix('-').filter(|name| name.len() > 1))?;
+    (!name.is_empty() && !name.starts_with('-')).then_some((name, value))
 }
 
 fn push_value(flag: &mut OsString, value: &OsStr) {

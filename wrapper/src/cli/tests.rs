@@ -153,6 +153,22 @@ fn bad_flags_are_usage_errors_that_name_the_flag(#[case] args: &[&str], #[case] 
 }
 
 #[test]
+fn a_path_need_not_be_utf_8() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = std::ffi::OsStr::from_bytes(b"/var/\xff");
+    let mut inline = OsString::from("-state-dir=");
+    inline.push(odd);
+    for args in
+        [vec!["start-etcd".into(), inline], vec!["start-etcd".into(), "-state-dir".into(), odd.into()]]
+    {
+        match parse(args) {
+            Ok(Invocation::Start(flags)) => assert_eq!(flags.state_dir.as_os_str(), odd),
+            other => panic!("expected flags, got {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_mistyped_flag_gets_a_suggestion() {
     assert!(refusal(&["-etcd-clientport=1"]).contains("--etcd-client-port"));
 }

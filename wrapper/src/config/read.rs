@@ -220,6 +220,7 @@ impl<'d> Section<'d, '_> {
                 _ => {
                     let suggestion = Some("name=https://host:2380, separated by commas".to_owned());
                     self.problem("initial-cluster", format!("{part:?} is no name with a URL"), suggestion);
+                    break;
                 }
             }
         }

@@ -37,7 +37,10 @@ impl fmt::Display for UnknownKey {
     }
 }
 
-/// The keys of `config` that etcd `version` ignores, in the order of the document. Empty when the version, or its
+/// Looking for what was meant takes time, and nobody reads more.
+const MOST: usize = 32;
+
+/// The keys of `config` that etcd `version` ignores, in the order of the document, at most 32. Empty when the version, or its
 /// line, is not known.
 pub fn unknown_keys(config: &EtcdConfig, version: Option<&str>) -> Vec<UnknownKey> {
     let Some(version) = version.and_then(EtcdVersion::parse) else { return Vec::new() };
@@ -69,6 +72,9 @@ impl Search {
         for (name, _) in mapping.entries().into_iter().flatten() {
             if self.is_known(name, section, table) {
                 continue;
+            }
+            if self.found.len() == MOST {
+                return;
             }
             let prefix = if section.is_empty() { String::new() } else { format!("/{section}") };
             self.found.push(UnknownKey {
@@ -183,6 +189,12 @@ mod tests {
             assert_eq!(unknown(text, "3.6.16"), [], "{text}");
         }
         assert_eq!(unknown("PeerTLSInfo: {}\n", "3.5.35"), []);
+    }
+
+    #[test]
+    fn c4_a_flood_of_unknown_keys_is_cut_short() {
+        let flood: String = (0..5_000).map(|n| format!("snapshot-cout-{n}: 1\n")).collect();
+        assert_eq!(unknown(&flood, "3.5.35").len(), 32);
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn an_alias_bomb_costs_nothing() {
 #[test]
 fn deep_nesting_is_an_error_and_no_stack_overflow() {
     assert!(Document::parse(&"[".repeat(100_000)).is_err());
-    let nested: String = (0..10_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+    let nested: String = (0..1_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
     assert!(Document::parse(&nested).is_err());
 }
 
