@@ -35,6 +35,8 @@ const FORCED: u8 = 130;
 const LOOK: Duration = Duration::from_millis(300);
 /// Lines of a wrapper's log shown when it ended by itself.
 const TAIL: usize = 15;
+/// Characters shown of each of them.
+const WIDTH: usize = 240;
 
 /// The programs of a run.
 #[derive(Debug)]
@@ -417,7 +419,9 @@ fn tail(path: &Path) -> Vec<String> {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(TAIL)..].iter().map(ToString::to_string).collect()
+    let last = &lines[lines.len().saturating_sub(TAIL)..];
+    // etcd's lines are JSON documents of any length.
+    last.iter().map(|line| line.chars().take(WIDTH).collect()).collect()
 }
 
 #[cfg(test)]

@@ -59,7 +59,8 @@ impl<W: Write> Screen<W> {
 
     fn erase(&self) -> String {
         match self.rows.len() {
-            drawn if self.terminal && drawn > 0 => format!("\x1b[{drawn}A\x1b[J"),
+            // From the first column: a terminal echoes `^C` before we hear of it.
+            drawn if self.terminal && drawn > 0 => format!("\r\x1b[{drawn}A\x1b[J"),
             _ => String::new(),
         }
     }
@@ -123,7 +124,7 @@ mod tests {
         screen.members(vec!["a".into(), "b".into()]);
         screen.line("note");
         let rows = "\x1b[?7la\nb\n\x1b[?7h";
-        assert_eq!(written(screen), format!("{rows}\x1b[2A\x1b[Jnote\n{rows}"));
+        assert_eq!(written(screen), format!("{rows}\r\x1b[2A\x1b[Jnote\n{rows}"));
     }
 
     #[test]
