@@ -54,9 +54,7 @@ pub struct Telemetry {
 ///
 /// # Errors
 /// The filter cannot be parsed, no thread can be started, or it was called before.
-pub fn init(filter: &str, format: Format) -> Result<Telemetry, TelemetryError> {
-    let targets = Targets::from_str(filter)
-        .map_err(|error| TelemetryError::Filter { filter: filter.to_owned(), error: error.to_string() })?;
+pub fn init(targets: Targets, format: Format) -> Result<Telemetry, TelemetryError> {
     let queue = Queue::start(io::stderr()).map_err(TelemetryError::Thread)?;
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let dispatch = subscriber(targets, format, colour, queue.clone());

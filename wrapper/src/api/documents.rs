@@ -14,7 +14,9 @@ use super::problem::{Code, Problem};
 use super::publisher::Published;
 use super::query::{Query, invalid};
 use super::snapshot::{self, Now};
-use super::{Answer, Api, Connection, accepts, closed, json, readiness, text, warnings, wire};
+use crate::member::readiness::{self, MAX_AGE};
+
+use super::{Answer, Api, Connection, accepts, closed, json, text, warnings, wire};
 
 /// No long-poll waits longer.
 pub(super) const WAIT_AT_MOST: Duration = Duration::from_secs(300);

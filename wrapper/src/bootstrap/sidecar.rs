@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use self::connect::Dialler;
 use self::exchange::{Reply, Whole};
 use self::trust::Trust;
+pub use crate::cli::host_port::SidecarAddress;
 use crate::supervise::view::{Mode, SidecarWord};
 use crate::tls::files::TlsFileError;
 
@@ -30,30 +31,6 @@ use crate::tls::files::TlsFileError;
 pub const LONGEST_CONFIG: usize = 4 * 1024 * 1024;
 /// Longest answer of the other calls that is taken; the longest word has ten letters.
 const LONGEST_WORD: usize = 4 * 1024;
-
-/// `--backup-restore-host-port`, parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SidecarAddress {
-    /// A DNS name or an IP address without brackets; empty means localhost.
-    pub host: String,
-    pub port: u16,
-}
-
-impl SidecarAddress {
-    fn host(&self) -> &str {
-        if self.host.is_empty() { "localhost" } else { &self.host }
-    }
-}
-
-/// As in a URL: IPv6 in brackets.
-impl fmt::Display for SidecarAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host().parse::<Ipv6Addr>() {
-            Ok(address) => write!(f, "[{address}]:{}", self.port),
-            Err(_) => write!(f, "{}:{}", self.host(), self.port),
-        }
-    }
-}
 
 /// Why a client cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -124,12 +101,12 @@ impl SidecarClient {
         let host = HeaderValue::try_from(address.to_string()).map_err(|_| unusable())?;
         let tls = match ca {
             Some(path) => {
-                let name = crate::tls::client::server_name(None, address.host()).map_err(|_| unusable())?;
+                let name = crate::tls::client::server_name(None, &address.host).map_err(|_| unusable())?;
                 Some((Trust::load(path)?, name))
             }
             None => None,
         };
-        let dialler = Dialler::new(address.host(), address.port);
+        let dialler = Dialler::new(&address.host, address.port);
         Ok(Self { host, dialler, tls, address })
     }
 

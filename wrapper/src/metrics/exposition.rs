@@ -12,7 +12,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::member::readiness::Evaluation;
-use crate::api::snapshot::Volume;
+use crate::member::volume::Volume;
 use crate::member::view::MemberView;
 use crate::supervise::view::{CoreView, OverrideMode, Phase, Warning};
 use crate::tls::TlsView;
