@@ -18,13 +18,11 @@ mod tls;
 mod tests;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 pub use self::core::LockClash;
 pub use self::log::{Call, Sent};
@@ -37,6 +35,7 @@ use self::log::Log;
 use self::reply::Queues;
 use self::server::{Server, Shared};
 use self::tls::Tls;
+use crate::ports::ReservedPort;
 use crate::span::Span;
 use crate::wait::{self, Poll};
 
@@ -56,9 +55,8 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Sidecar {
     setup: Setup,
-    addr: SocketAddr,
-    /// Bound and never listening: nobody else can get the port while the double is stopped.
-    _reserved: OwnedFd,
+    /// Nobody else can get the port while the double is stopped.
+    port: ReservedPort,
     log: Arc<Log>,
     tls: Option<Arc<Tls>>,
     shared: Arc<Shared>,
@@ -167,7 +165,7 @@ impl Setup {
     /// # Errors
     /// As [`Setup::start`].
     pub fn reserve(self) -> anyhow::Result<Sidecar> {
-        let (reserved, addr) = reserve(self.addr).with_context(|| format!("bind {}", self.addr))?;
+        let port = ReservedPort::at(self.addr).with_context(|| format!("bind {}", self.addr))?;
         let tls = match (&self.pems, &self.files) {
             (Some((cert, key)), _) => Some(Arc::new(Tls::new(cert.as_bytes(), key.as_bytes())?)),
             (None, Some((cert, key))) => Some(Arc::new(Tls::of_files(cert, key)?)),
@@ -175,16 +173,7 @@ impl Setup {
         };
         let log = Arc::new(Log::default());
         let shared = Arc::new(shared(&self, &log, tls.as_ref()));
-        Ok(Sidecar {
-            setup: self,
-            addr,
-            _reserved: reserved,
-            log,
-            tls,
-            shared,
-            server: None,
-            earlier_clashes: Vec::new(),
-        })
+        Ok(Sidecar { setup: self, port, log, tls, shared, server: None, earlier_clashes: Vec::new() })
     }
 }
 
@@ -210,12 +199,12 @@ impl Sidecar {
 
     /// Where it listens, or will.
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.port.addr()
     }
 
     /// `http://` or `https://` with the address.
     pub fn url(&self) -> String {
-        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.addr)
+        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.addr())
     }
 
     /// Every call so far, in order of arrival, over all restarts.
@@ -333,8 +322,8 @@ impl Sidecar {
         self.stop();
         self.earlier_clashes = self.lock_clashes();
         self.shared = Arc::new(shared(&self.setup, &self.log, self.tls.as_ref()));
-        let server = Server::start(self.addr, Arc::clone(&self.shared));
-        self.server = Some(server.with_context(|| format!("listen on {}", self.addr))?);
+        let server = Server::start(self.addr(), Arc::clone(&self.shared));
+        self.server = Some(server.with_context(|| format!("listen on {}", self.addr()))?);
         Ok(())
     }
 }
@@ -353,14 +342,4 @@ fn shared(setup: &Setup, log: &Arc<Log>, tls: Option<&Arc<Tls>>) -> Shared {
         tls: tls.cloned(),
         control: setup.control,
     }
-}
-
-/// A socket that holds the port beside the listening one: both allow reuse, and only one of them listens.
-fn reserve(addr: SocketAddr) -> anyhow::Result<(OwnedFd, SocketAddr)> {
-    let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::bind(&socket, &addr)?;
-    let bound = rustix::net::getsockname(&socket)?.try_into().context("the socket has no IP address")?;
-    Ok((socket, bound))
 }
