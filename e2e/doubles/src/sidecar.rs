@@ -30,7 +30,7 @@ pub use self::render::ConfigMap;
 pub use self::script::{End, Plan, Reply, Route, Script, Status};
 pub use self::stop_call::StopCall;
 
-use self::core::Core;
+use self::core::{ConfigSource, Core};
 use self::log::Log;
 use self::reply::Queues;
 use self::server::{Server, Shared};
@@ -43,7 +43,8 @@ use crate::wait::{self, Poll};
 #[derive(Clone, Debug)]
 pub struct Setup {
     script: Script,
-    config: Option<(ConfigMap, String)>,
+    config: ConfigSource,
+    member: String,
     data_dir: Option<PathBuf>,
     addr: SocketAddr,
     pems: Option<(String, String)>,
@@ -180,7 +181,17 @@ impl Setup {
 impl Sidecar {
     /// A sidecar that behaves, and renders `config` for `member` (its pod's name).
     pub fn faithful(config: ConfigMap, member: &str) -> Setup {
-        Setup { config: Some((config, member.into())), ..Self::scripted(Script::default()) }
+        Setup {
+            config: ConfigSource::Map(config),
+            member: member.into(),
+            ..Self::scripted(Script::default())
+        }
+    }
+
+    /// The same with a config map in a file, read anew for every call.
+    pub fn faithful_file(config: &Path, member: &str) -> Setup {
+        let config = ConfigSource::File(config.into());
+        Setup { config, member: member.into(), ..Self::scripted(Script::default()) }
     }
 
     /// A sidecar without a config map: what the script does not say is faithful, `/config` is a 500 unless the
@@ -188,7 +199,8 @@ impl Sidecar {
     pub fn scripted(script: Script) -> Setup {
         Setup {
             script,
-            config: None,
+            config: ConfigSource::Absent,
+            member: String::new(),
             data_dir: None,
             addr: (Ipv4Addr::LOCALHOST, 0).into(),
             pems: None,
@@ -277,6 +289,11 @@ impl Sidecar {
         self.shared.core.set_cluster(known, learner);
     }
 
+    /// Another config map for the running process (a member's peer URLs have changed).
+    pub fn set_config(&self, config: ConfigMap) {
+        self.shared.core.set_config(config);
+    }
+
     /// Appends a reply to the queue of a route of the running process.
     pub fn push_reply(&self, route: Route, reply: Reply) {
         self.shared.queues().push(route, reply);
@@ -336,7 +353,12 @@ impl Drop for Sidecar {
 
 fn shared(setup: &Setup, log: &Arc<Log>, tls: Option<&Arc<Tls>>) -> Shared {
     Shared {
-        core: Arc::new(Core::new(setup.script.clone(), setup.config.clone(), setup.data_dir.clone())),
+        core: Arc::new(Core::new(
+            setup.script.clone(),
+            setup.config.clone(),
+            setup.member.clone(),
+            setup.data_dir.clone(),
+        )),
         queues: Mutex::new(Queues::new(setup.script.replies.clone())),
         log: Arc::clone(log),
         tls: tls.cloned(),

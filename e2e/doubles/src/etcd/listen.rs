@@ -26,14 +26,14 @@ use tokio_rustls::TlsAcceptor;
 use tonic::body::Body;
 use tower::Service as _;
 
+use super::answer::Answer;
 use super::config::Config;
+use super::live::Live;
 use super::metrics;
-use super::program::Live;
 use super::proto::cluster_server::ClusterServer;
 use super::proto::kv_server::KvServer;
 use super::proto::maintenance_server::MaintenanceServer;
 use super::record::Event;
-use super::script::Answer;
 use super::service::Service;
 
 /// A bound address whose connections wait in its queue until it is served.

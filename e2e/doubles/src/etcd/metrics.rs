@@ -3,7 +3,7 @@
 //! `/metrics` and `/health` of the double: the series that somebody beside Prometheus reads. Text only.
 use std::fmt::Write as _;
 
-use super::program::Live;
+use super::live::Live;
 use super::script::Leader;
 
 /// Prometheus text with etcd's names.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tonic::{Code, Request, Response, Status};
 
-use super::program::Live;
+use super::answer::{Answer, Failure};
+use super::live::Live;
 use super::proto::cluster_server::Cluster;
 use super::proto::kv_server::Kv;
 use super::proto::maintenance_server::Maintenance;
@@ -15,7 +16,6 @@ use super::proto::{
     StatusResponse, alarm_request,
 };
 use super::record::Event;
-use super::script::{Answer, Failure};
 
 /// All three services; cheap to clone.
 #[derive(Clone)]

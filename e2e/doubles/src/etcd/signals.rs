@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use signal_hook::iterator::backend::Handle;
 
-use super::program::Live;
+use super::live::Live;
 use super::record::Event;
 use super::script::{How, OnSignal, Then};
 
