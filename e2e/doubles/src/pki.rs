@@ -275,3 +275,64 @@ fn write(path: &Path, content: &str) -> io::Result<PathBuf> {
     fs::write(path, content)?;
     Ok(path.to_path_buf())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+    use rustls::{CertificateError, Error, RootCertStore};
+
+    use super::*;
+
+    /// What a client that trusts `authority` thinks of a server's pair.
+    fn verdict(authority: &Authority, pair: &Pair, name: &str) -> Result<(), Error> {
+        let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(der(authority.cert_pem())).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let name = ServerName::try_from(name).unwrap();
+        verifier.verify_server_cert(&der(&pair.cert_pem), &[], &name, &[], UnixTime::now()).map(|_| ())
+    }
+
+    #[test]
+    fn a_good_pair_is_trusted_by_its_own_authority_alone() {
+        let (ours, theirs) = (Authority::new("same name"), Authority::new("same name"));
+        let pair = ours.sign(&Leaf::server(&["localhost", "::1"]));
+        assert_eq!(verdict(&ours, &pair, "localhost"), Ok(()));
+        assert_eq!(verdict(&ours, &pair, "::1"), Ok(()));
+        assert!(verdict(&theirs, &pair, "localhost").is_err());
+        assert!(verdict(&ours, &pair, "example.org").is_err());
+    }
+
+    #[test]
+    fn usage_and_time_are_as_asked() {
+        let ours = Authority::new("ca");
+        let client = ours.sign(&Leaf::client("etcd-client").names(&["localhost"]));
+        assert!(verdict(&ours, &client, "localhost").is_err(), "clientAuth only");
+        let expired = ours.sign(&Leaf::server(&["localhost"]).expired());
+        let error = verdict(&ours, &expired, "localhost").unwrap_err();
+        assert!(
+            matches!(error, Error::InvalidCertificate(CertificateError::ExpiredContext { .. })),
+            "{error:?}"
+        );
+        let soon = ours.sign(&Leaf::server(&["localhost"]).expires_in(DAY));
+        assert_eq!(verdict(&ours, &soon, "localhost"), Ok(()));
+    }
+
+    #[test]
+    fn flaws_hold_neither_certificate_nor_key() {
+        for flaw in [Flaw::Empty, Flaw::Garbage, Flaw::EncryptedKey] {
+            assert!(CertificateDer::from_pem_slice(flaw.text().as_bytes()).is_err(), "{flaw:?}");
+            assert!(PrivateKeyDer::from_pem_slice(flaw.text().as_bytes()).is_err(), "{flaw:?}");
+        }
+        let broken = Flaw::BrokenPem.text();
+        let der = CertificateDer::from_pem_slice(broken.as_bytes()).unwrap();
+        assert!(RootCertStore::empty().add(der).is_err());
+    }
+}

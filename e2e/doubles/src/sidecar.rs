@@ -18,13 +18,11 @@ mod tls;
 mod tests;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 pub use self::core::LockClash;
 pub use self::log::{Call, Sent};
@@ -32,11 +30,12 @@ pub use self::render::ConfigMap;
 pub use self::script::{End, Plan, Reply, Route, Script, Status};
 pub use self::stop_call::StopCall;
 
-use self::core::Core;
+use self::core::{ConfigSource, Core};
 use self::log::Log;
 use self::reply::Queues;
 use self::server::{Server, Shared};
 use self::tls::Tls;
+use crate::ports::ReservedPort;
 use crate::span::Span;
 use crate::wait::{self, Poll};
 
@@ -44,7 +43,8 @@ use crate::wait::{self, Poll};
 #[derive(Clone, Debug)]
 pub struct Setup {
     script: Script,
-    config: Option<(ConfigMap, String)>,
+    config: ConfigSource,
+    member: String,
     data_dir: Option<PathBuf>,
     addr: SocketAddr,
     pems: Option<(String, String)>,
@@ -56,9 +56,8 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Sidecar {
     setup: Setup,
-    addr: SocketAddr,
-    /// Bound and never listening: nobody else can get the port while the double is stopped.
-    _reserved: OwnedFd,
+    /// Nobody else can get the port while the double is stopped.
+    port: ReservedPort,
     log: Arc<Log>,
     tls: Option<Arc<Tls>>,
     shared: Arc<Shared>,
@@ -167,7 +166,7 @@ impl Setup {
     /// # Errors
     /// As [`Setup::start`].
     pub fn reserve(self) -> anyhow::Result<Sidecar> {
-        let (reserved, addr) = reserve(self.addr).with_context(|| format!("bind {}", self.addr))?;
+        let port = ReservedPort::at(self.addr).with_context(|| format!("bind {}", self.addr))?;
         let tls = match (&self.pems, &self.files) {
             (Some((cert, key)), _) => Some(Arc::new(Tls::new(cert.as_bytes(), key.as_bytes())?)),
             (None, Some((cert, key))) => Some(Arc::new(Tls::of_files(cert, key)?)),
@@ -175,23 +174,24 @@ impl Setup {
         };
         let log = Arc::new(Log::default());
         let shared = Arc::new(shared(&self, &log, tls.as_ref()));
-        Ok(Sidecar {
-            setup: self,
-            addr,
-            _reserved: reserved,
-            log,
-            tls,
-            shared,
-            server: None,
-            earlier_clashes: Vec::new(),
-        })
+        Ok(Sidecar { setup: self, port, log, tls, shared, server: None, earlier_clashes: Vec::new() })
     }
 }
 
 impl Sidecar {
     /// A sidecar that behaves, and renders `config` for `member` (its pod's name).
     pub fn faithful(config: ConfigMap, member: &str) -> Setup {
-        Setup { config: Some((config, member.into())), ..Self::scripted(Script::default()) }
+        Setup {
+            config: ConfigSource::Map(config),
+            member: member.into(),
+            ..Self::scripted(Script::default())
+        }
+    }
+
+    /// The same with a config map in a file, read anew for every call.
+    pub fn faithful_file(config: &Path, member: &str) -> Setup {
+        let config = ConfigSource::File(config.into());
+        Setup { config, member: member.into(), ..Self::scripted(Script::default()) }
     }
 
     /// A sidecar without a config map: what the script does not say is faithful, `/config` is a 500 unless the
@@ -199,7 +199,8 @@ impl Sidecar {
     pub fn scripted(script: Script) -> Setup {
         Setup {
             script,
-            config: None,
+            config: ConfigSource::Absent,
+            member: String::new(),
             data_dir: None,
             addr: (Ipv4Addr::LOCALHOST, 0).into(),
             pems: None,
@@ -210,12 +211,12 @@ impl Sidecar {
 
     /// Where it listens, or will.
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.port.addr()
     }
 
     /// `http://` or `https://` with the address.
     pub fn url(&self) -> String {
-        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.addr)
+        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.addr())
     }
 
     /// Every call so far, in order of arrival, over all restarts.
@@ -288,6 +289,11 @@ impl Sidecar {
         self.shared.core.set_cluster(known, learner);
     }
 
+    /// Another config map for the running process (a member's peer URLs have changed).
+    pub fn set_config(&self, config: ConfigMap) {
+        self.shared.core.set_config(config);
+    }
+
     /// Appends a reply to the queue of a route of the running process.
     pub fn push_reply(&self, route: Route, reply: Reply) {
         self.shared.queues().push(route, reply);
@@ -333,8 +339,8 @@ impl Sidecar {
         self.stop();
         self.earlier_clashes = self.lock_clashes();
         self.shared = Arc::new(shared(&self.setup, &self.log, self.tls.as_ref()));
-        let server = Server::start(self.addr, Arc::clone(&self.shared));
-        self.server = Some(server.with_context(|| format!("listen on {}", self.addr))?);
+        let server = Server::start(self.addr(), Arc::clone(&self.shared));
+        self.server = Some(server.with_context(|| format!("listen on {}", self.addr()))?);
         Ok(())
     }
 }
@@ -347,20 +353,15 @@ impl Drop for Sidecar {
 
 fn shared(setup: &Setup, log: &Arc<Log>, tls: Option<&Arc<Tls>>) -> Shared {
     Shared {
-        core: Arc::new(Core::new(setup.script.clone(), setup.config.clone(), setup.data_dir.clone())),
+        core: Arc::new(Core::new(
+            setup.script.clone(),
+            setup.config.clone(),
+            setup.member.clone(),
+            setup.data_dir.clone(),
+        )),
         queues: Mutex::new(Queues::new(setup.script.replies.clone())),
         log: Arc::clone(log),
         tls: tls.cloned(),
         control: setup.control,
     }
-}
-
-/// A socket that holds the port beside the listening one: both allow reuse, and only one of them listens.
-fn reserve(addr: SocketAddr) -> anyhow::Result<(OwnedFd, SocketAddr)> {
-    let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true)?;
-    rustix::net::bind(&socket, &addr)?;
-    let bound = rustix::net::getsockname(&socket)?.try_into().context("the socket has no IP address")?;
-    Ok((socket, bound))
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Parser;
-use doubles::sidecar::{ConfigMap, Script, Sidecar};
+use doubles::sidecar::{Script, Sidecar};
 use doubles::span::Span;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -27,7 +27,7 @@ struct Arguments {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// druid's etcd.conf.yaml, for all members; without it /config is what the script says
+    /// druid's etcd.conf.yaml, for all members, read anew for every call; without it /config is what the script says
     #[arg(long, value_name = "FILE", requires = "member")]
     config: Option<PathBuf>,
     /// The pod's name
@@ -70,7 +70,7 @@ fn setup(arguments: &Arguments) -> anyhow::Result<doubles::sidecar::Setup> {
         script.validation_time = span;
     }
     let mut setup = match (&arguments.config, &arguments.member) {
-        (Some(path), Some(member)) => Sidecar::faithful(ConfigMap::read(path)?, member).script(script),
+        (Some(path), Some(member)) => Sidecar::faithful_file(path, member).script(script),
         _ => Sidecar::scripted(script),
     };
     if let Some(folder) = &arguments.data_dir {

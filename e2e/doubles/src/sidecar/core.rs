@@ -21,7 +21,6 @@ const LOCK_RETRY: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) code: u16,
-    pub(super) content_type: &'static str,
     pub(super) body: Vec<u8>,
 }
 
@@ -37,12 +36,22 @@ pub struct LockClash {
 pub(super) struct Core {
     state: Mutex<State>,
     script: Script,
-    config: Option<(ConfigMap, String)>,
+    member: String,
     data_dir: Option<PathBuf>,
+}
+
+/// Where `/config` comes from, where the script holds none.
+#[derive(Clone, Debug)]
+pub(super) enum ConfigSource {
+    Absent,
+    Map(ConfigMap),
+    /// Read for every call, as the real one reads its mounted config map.
+    File(PathBuf),
 }
 
 #[derive(Debug)]
 struct State {
+    config: ConfigSource,
     status: Status,
     outcomes: VecDeque<Status>,
     known_members: Option<Vec<String>>,
@@ -55,10 +64,12 @@ struct State {
 impl Core {
     pub(super) fn new(
         script: Script,
-        config: Option<(ConfigMap, String)>,
+        config: ConfigSource,
+        member: String,
         data_dir: Option<PathBuf>,
     ) -> Self {
         let state = State {
+            config,
             status: script.initial_status,
             outcomes: script.outcomes.clone(),
             known_members: script.known_members.clone(),
@@ -67,7 +78,7 @@ impl Core {
             overlaps: 0,
             clashes: Vec::new(),
         };
-        Self { state: Mutex::new(state), script, config, data_dir }
+        Self { state: Mutex::new(state), script, member, data_dir }
     }
 
     pub(super) fn status(&self) -> Status {
@@ -86,6 +97,10 @@ impl Core {
         let mut state = self.lock();
         state.known_members = known;
         state.learner = learner;
+    }
+
+    pub(super) fn set_config(&self, map: ConfigMap) {
+        self.lock().config = ConfigSource::Map(map);
     }
 
     pub(super) fn clashes(&self) -> Vec<LockClash> {
@@ -221,9 +236,13 @@ impl Core {
         if let Some(text) = &self.script.config {
             return Ok(text.clone());
         }
-        let (map, member) = self.config.as_ref().ok_or_else(|| anyhow::anyhow!("no config map was given"))?;
         let state = self.lock();
-        map.render(member, state.known_members.as_deref(), state.learner)
+        let map = match &state.config {
+            ConfigSource::Absent => anyhow::bail!("no config map was given"),
+            ConfigSource::Map(map) => map.clone(),
+            ConfigSource::File(path) => ConfigMap::read(path)?,
+        };
+        map.render(&self.member, state.known_members.as_deref(), state.learner)
     }
 
     fn snapshot(&self, taken: serde_json::Value) -> Answer {
@@ -240,11 +259,12 @@ struct TimedOut;
 
 impl Answer {
     pub(super) fn text(code: u16, body: &str) -> Self {
-        Self { code, content_type: "text/plain; charset=utf-8", body: body.as_bytes().to_vec() }
+        Self { code, body: body.as_bytes().to_vec() }
     }
 
     pub(super) fn json(code: u16, body: &serde_json::Value) -> Self {
-        Self { code, content_type: "application/json", body: body.to_string().into_bytes() }
+        // The real one names no type for its JSON: Go takes it for text.
+        Self::text(code, &body.to_string())
     }
 }
 

@@ -188,7 +188,7 @@ impl Writer {
             "HTTP/1.1 {} {}\r\nContent-Type: {}\r\n{framing}\r\n{}\r\n",
             answer.code,
             reason.unwrap_or("Unknown"),
-            reply.content_type.as_deref().unwrap_or(answer.content_type),
+            reply.content_type.as_deref().unwrap_or("text/plain; charset=utf-8"),
             if close { "Connection: close\r\n" } else { "" },
         );
         self.write(head.as_bytes()).await

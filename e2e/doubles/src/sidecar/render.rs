@@ -161,7 +161,10 @@ fn is_plain(text: &str) -> bool {
     };
     let chars_fit = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:,=[]*@+%".contains(c));
     let reserved = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
-    starts_well && chars_fit && !text.ends_with(':') && !reserved.contains(&text.to_ascii_lowercase().as_str())
+    starts_well
+        && chars_fit
+        && !text.ends_with(':')
+        && !reserved.contains(&text.to_ascii_lowercase().as_str())
 }
 
 #[cfg(test)]
