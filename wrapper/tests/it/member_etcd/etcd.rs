@@ -96,7 +96,7 @@ impl Etcd {
         self
     }
 
-    /// Serves TLS and demands client certificates.
+    /// Serves TLS; asks for no client certificate.
     pub(super) fn with_tls(mut self) -> Self {
         let path = |name: &str| self.directory.path().join(name);
         let ca_key = rcgen::KeyPair::generate().unwrap();
@@ -126,17 +126,22 @@ impl Etcd {
         ] {
             std::fs::write(path(name), pem).unwrap();
         }
-        for (flag, name) in
-            [("cert-file", "server.pem"), ("key-file", "server.key"), ("trusted-ca-file", "ca.pem")]
-        {
+        for (flag, name) in [("cert-file", "server.pem"), ("key-file", "server.key")] {
             self.arguments.push(format!("--{flag}={}", path(name).display()));
         }
-        self.arguments.push("--client-cert-auth".into());
         self.tls = Some(Pki {
             ca: ca_cert.der().clone(),
             client_cert: client.der().clone(),
             client_key: client_key.serialize_der(),
         });
+        self
+    }
+
+    /// Demands a client certificate too; ours names no user.
+    pub(super) fn with_client_certificates(mut self) -> Self {
+        let ca = self.directory.path().join("ca.pem");
+        self.arguments.push(format!("--trusted-ca-file={}", ca.display()));
+        self.arguments.push("--client-cert-auth".into());
         self
     }
 
@@ -230,12 +235,18 @@ impl Etcd {
         self.log().lines().filter(|line| line.contains(with)).count()
     }
 
-    /// Established connections to the client port, as the kernel counts them.
+    /// Connections from this process to the client port, as the kernel counts them. (etcd's gateway has one to itself.)
     pub(super) fn connections(&self) -> usize {
-        let local = format!("0100007F:{:04X}", self.client_port);
+        let remote = format!("0100007F:{:04X}", self.client_port);
+        let ours: Vec<String> = std::fs::read_dir("/proc/self/fd")
+            .unwrap()
+            .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+            .map(|link| link.to_string_lossy().into_owned())
+            .collect();
+        let is_ours = |inode: &str| ours.contains(&format!("socket:[{inode}]"));
         let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
-        let columns = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        columns.filter(|row| row.get(1) == Some(&local.as_str()) && row.get(3) == Some(&"01")).count()
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        rows.filter(|row| row.get(2) == Some(&remote.as_str()) && is_ours(row[9])).count()
     }
 
     fn signal(&self, signal: Signal) {
