@@ -107,7 +107,7 @@ impl Prober {
         let settings = self.settings;
         match &mut self.current {
             Some(current) if current.target.generation == target.generation => {
-                current.update(target, settings)
+                current.update(target, settings);
             }
             current => current.insert(Generation::new(&target)).update(target, settings),
         }
