@@ -28,7 +28,7 @@ pub use unknown::{UnknownKey, unknown_keys};
 pub const MAX_POSTED_BYTES: usize = 1 << 20;
 
 /// A checked configuration: the bytes as served, posted or read, and what the wrapper needs to know of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EtcdConfig {
     pub bytes: Bytes,
     /// `sha256:` + hex of `bytes`.
@@ -51,7 +51,7 @@ pub struct EtcdConfig {
 }
 
 /// `client-transport-security` or `peer-transport-security`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TlsSection {
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,

@@ -69,7 +69,7 @@ pub struct HoldRequest {
     pub reason: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StartRequest {
     /// None: take it from the sidecar (or the `--etcd-config-file`).
     pub posted: Option<Arc<EtcdConfig>>,
@@ -81,7 +81,7 @@ pub struct StartRequest {
     pub if_generation: Option<u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StopRequest {
     pub grace: Option<Duration>,
     pub transfer: bool,
@@ -92,7 +92,7 @@ pub struct StopRequest {
     pub reason: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RestartRequest {
     pub validation: Validation,
     /// None: `same` for a posted generation, else the source the generation came from.
@@ -105,7 +105,7 @@ pub struct RestartRequest {
     pub reason: String,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OverrideRequest {
     /// None: `auto`, ends what stands.
     pub mode: Option<OverrideMode>,
@@ -116,7 +116,7 @@ pub struct OverrideRequest {
     pub force: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Command {
     Start(StartRequest),
     Stop(StopRequest),

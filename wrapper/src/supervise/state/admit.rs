@@ -36,7 +36,7 @@ pub struct Facts {
     pub asked: bool,
 }
 
-pub enum Pause {
+pub(super) enum Pause {
     Need(Need),
     Refuse(Refusal),
 }

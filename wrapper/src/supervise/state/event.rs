@@ -117,7 +117,7 @@ pub enum Timer {
     SidecarWait,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The process has started; marker and hold file were read.
     Begin,
