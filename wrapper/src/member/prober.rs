@@ -132,6 +132,9 @@ impl Prober {
         let new = self.current.as_ref().map(|current| current.fold.view.clone()).unwrap_or_default();
         self.out.send_if_modified(|view| {
             let woken = !is_same_news(view, &new);
+            if woken {
+                log_changes(view, &new);
+            }
             *view = Arc::new(new);
             woken
         });
@@ -239,6 +242,35 @@ impl Generation {
 
     fn leader(&self) -> Option<(Option<u64>, Option<u64>)> {
         self.fold.view.leadership.as_ref().map(|leadership| (leadership.leader_id, leadership.term))
+    }
+}
+
+/// What an operator looks for in the log afterwards. A new generation begins silently.
+fn log_changes(old: &MemberView, new: &MemberView) {
+    if old.generation != new.generation {
+        return;
+    }
+    if let Some(read) = &new.linearizable_read
+        && old.linearizable_read.as_ref().map(|read| read.ok) != Some(read.ok)
+    {
+        let (ok, detail) = (read.ok, &read.detail);
+        tracing::info!(generation = new.generation, ok, detail, "linearizable read through the local member");
+    }
+    if let Some(now) = &new.leadership
+        && old.leadership.as_ref() != Some(now)
+    {
+        let leader = now.leader_id.map(|id| format!("{id:x}"));
+        let (leads, has_leader, term) = (now.is_leader, now.has_leader, now.term);
+        tracing::info!(generation = new.generation, leads, has_leader, leader, term, "leadership");
+    }
+    if new.alarms.is_some_and(|alarms| alarms != old.alarms.unwrap_or_default()) {
+        let alarms = new.alarms.unwrap_or_default();
+        let (nospace, corrupt) = (alarms.nospace, alarms.corrupt);
+        tracing::warn!(generation = new.generation, nospace, corrupt, "alarms changed");
+    }
+    if old.auth_hides_status != new.auth_hides_status {
+        let hidden = new.auth_hides_status;
+        tracing::info!(generation = new.generation, hidden, "auth hides status from the wrapper");
     }
 }
 

@@ -62,7 +62,6 @@ impl Watcher {
         loop {
             let view = self.view();
             if fits(&view) {
-                eprintln!("{what} after {:?}", start.elapsed());
                 return view;
             }
             assert!(start.elapsed() < limit, "not {what} within {limit:?}: {view:#?}");
