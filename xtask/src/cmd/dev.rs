@@ -9,6 +9,7 @@ pub(super) mod guard;
 mod pki;
 mod plan;
 mod probe;
+mod programs;
 mod screen;
 
 use std::path::PathBuf;
@@ -20,9 +21,10 @@ use crate::sh::{Step, quote};
 use crate::tools::{Line, Tool};
 use crate::{machine, repo};
 
-use fleet::{Fleet, Programs};
+use fleet::Fleet;
 use pki::Pki;
 use plan::Plan;
+use programs::Programs;
 use screen::Screen;
 
 /// Runs a member, or a cluster, from nothing
@@ -66,15 +68,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let etcdctl = Tool::etcdctl_for(args.etcd).ensure()?;
     let (wrapper, sidecar) = built()?;
 
-    let folder = tempfile::Builder::new()
-        .prefix("etcd-wrapper-dev-")
-        .tempdir()
-        .context("make a temporary folder for the members")?;
-    let plan = Plan::new(folder.path(), ports);
-    let pki = if args.tls { Some(Pki::make(&plan.root.join("pki"))?) } else { None };
-
     let mut screen = Screen::new();
-    let mut fleet = Fleet::new(folder, Programs { wrapper, sidecar, etcd }, args.logs)?;
+    let mut fleet = Fleet::new(Programs { wrapper, sidecar, etcd }, args.logs)?;
+    let plan = Plan::new(fleet.root(), ports);
+    let pki = if args.tls { Some(Pki::make(&plan.root.join("pki"))?) } else { None };
     for member in 0..plan.members.len() {
         fleet.start(&plan, member, pki.as_ref())?;
     }

@@ -23,6 +23,7 @@ use super::guard::{self, Guard};
 use super::pki::Pki;
 use super::plan::{Member, Plan};
 use super::probe::{Probe, View};
+use super::programs::{Programs, Role, meaning, sidecar, wrapper};
 use super::screen::{Screen, row};
 
 /// What a wrapper has to end after SIGTERM, as in a pod.
@@ -37,29 +38,6 @@ const LOOK: Duration = Duration::from_millis(300);
 const TAIL: usize = 15;
 /// Characters shown of each of them.
 const WIDTH: usize = 240;
-
-/// The programs of a run.
-#[derive(Debug)]
-pub(super) struct Programs {
-    pub(super) wrapper: PathBuf,
-    pub(super) sidecar: PathBuf,
-    pub(super) etcd: PathBuf,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    Wrapper,
-    Sidecar,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Wrapper => "etcd-wrapper",
-            Self::Sidecar => "sidecar-double",
-        }
-    }
-}
 
 struct Process {
     member: usize,
@@ -80,6 +58,8 @@ enum Event {
 
 /// All processes, their folder, and what happens to them.
 pub(super) struct Fleet {
+    root: PathBuf,
+    /// Until it is removed.
     folder: Option<TempDir>,
     programs: Programs,
     logs: bool,
@@ -90,15 +70,21 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// An empty fleet that owns `folder` and listens to signals from now on.
-    pub(super) fn new(folder: TempDir, programs: Programs, logs: bool) -> Result<Self> {
+    /// An empty fleet with a new folder. From here on signals are heard, and the guard watches: nothing is made
+    /// before that which a signal could leave behind.
+    pub(super) fn new(programs: Programs, logs: bool) -> Result<Self> {
         let (sender, events) = mpsc::channel();
         let mut signals =
             signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).context("catch signals")?;
         let asked = sender.clone();
         std::thread::spawn(move || signals.forever().all(|_| asked.send(Event::Asked).is_ok()));
+        let folder = tempfile::Builder::new()
+            .prefix("etcd-wrapper-dev-")
+            .tempdir()
+            .context("make a temporary folder for the members")?;
         let guard = Guard::start(folder.path())?;
         Ok(Self {
+            root: folder.path().to_owned(),
             folder: Some(folder),
             programs,
             logs,
@@ -107,6 +93,11 @@ impl Fleet {
             events,
             sender,
         })
+    }
+
+    /// The folder that everything of this run lies in.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Makes a member's folders and files, and starts its sidecar and its wrapper.
@@ -306,44 +297,6 @@ struct Stopping {
     forced: bool,
 }
 
-fn sidecar(programs: &Programs, member: &Member, pki: Option<&Pki>) -> Step {
-    let step = Step::new(&programs.sidecar)
-        .arg("--listen")
-        .arg(format!("127.0.0.1:{}", member.ports.sidecar))
-        .arg("--config")
-        .arg(member.config_map())
-        .args(["--member", &member.name])
-        .arg("--data-dir")
-        .arg(member.data_dir());
-    match pki {
-        Some(pki) => step.arg("--tls-cert").arg(&pki.sidecar.cert).arg("--tls-key").arg(&pki.sidecar.key),
-        None => step,
-    }
-}
-
-fn wrapper(programs: &Programs, member: &Member, pki: Option<&Pki>) -> Step {
-    let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
-    let step = Step::new(&programs.wrapper)
-        .arg("start-etcd")
-        .arg(format!("--backup-restore-host-port=127.0.0.1:{}", member.ports.sidecar))
-        .arg(format!("--backup-restore-tls-enabled={}", pki.is_some()))
-        .arg("--etcd-server-name=localhost")
-        .arg(format!("--etcd-client-port={}", member.ports.client))
-        .arg(format!("--etcd-wrapper-port={}", member.ports.wrapper))
-        .arg("--listen-address=127.0.0.1")
-        .arg(flag("etcd-path", &programs.etcd))
-        .arg(flag("state-dir", &member.state_dir()))
-        .arg("--log-format=text")
-        .env("HOME", member.home());
-    match pki {
-        Some(pki) => step
-            .arg(flag("backup-restore-ca-cert-bundle-path", &pki.sidecar_ca))
-            .arg(flag("etcd-client-cert-path", &pki.client.cert))
-            .arg(flag("etcd-client-key-path", &pki.client.key)),
-        None => step,
-    }
-}
-
 /// Looks at a wrapper until nobody listens, and reports what changed.
 fn look_often(member: usize, probe: Probe, to: Sender<Event>) {
     std::thread::spawn(move || {
@@ -397,24 +350,6 @@ fn tell_end<W: std::io::Write>(
     }
 }
 
-/// The documented meaning of a wrapper's exit code.
-fn meaning(status: ExitStatus) -> String {
-    let meaning = match status.code() {
-        Some(0) => "a requested stop, clean end",
-        Some(1) => "forced by a second signal, or any other failure",
-        Some(2) => "usage",
-        Some(3) => "its port could not be bound",
-        Some(10) => "etcd ended unexpectedly",
-        Some(11) => "crash budget used up",
-        Some(12) => "bootstrap or config failed for good",
-        Some(13) => "a requested stop, but etcd had to be killed",
-        Some(14) => "etcd was not ready within --etcd-ready-timeout",
-        Some(20) => "the member was removed from the cluster",
-        _ => return String::new(),
-    };
-    format!(" ({meaning})")
-}
-
 fn tail(path: &Path) -> Vec<String> {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -427,14 +362,6 @@ fn tail(path: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::process::ExitStatusExt;
-
-    #[test]
-    fn a_documented_exit_code_is_put_into_words() {
-        assert_eq!(meaning(ExitStatus::from_raw(10 << 8)), " (etcd ended unexpectedly)");
-        assert_eq!(meaning(ExitStatus::from_raw(77 << 8)), "");
-        assert_eq!(meaning(ExitStatus::from_raw(9)), "");
-    }
 
     #[test]
     fn only_the_end_of_a_log_is_shown() {
