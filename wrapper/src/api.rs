@@ -275,4 +275,4 @@ fn has_body(request: &Request<Incoming>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
