@@ -59,7 +59,7 @@ pub type Answer = Response<Body>;
 #[derive(Clone, Debug)]
 pub struct Views {
     pub core: watch::Receiver<CoreView>,
-    pub member: watch::Receiver<MemberView>,
+    pub member: watch::Receiver<Arc<MemberView>>,
     pub tls: watch::Receiver<TlsView>,
 }
 

@@ -59,7 +59,7 @@ async fn invariant_9_a_stop_that_begins_ends_leadership_before_sigterm() {
     assert_eq!((&leader["isLeader"], &leader["leaving"]), (&false.into(), &true.into()));
     // An answer of an earlier generation says nothing of this one.
     rig.core.send_replace(running_core());
-    rig.member.send_modify(|member| member.generation = Some(0));
+    rig.member(|member| member.generation = Some(0));
     assert_eq!(rig.get("/v1/leader").await.json()["isLeader"], false);
 }
 
@@ -81,7 +81,7 @@ async fn what_changes_all_the_time_is_no_news() {
     let rig = Rig::ready();
     let index = status_at(&rig, "running").await["index"].as_u64().unwrap();
     rig.core.send_modify(|core| core.ticked = std::time::Instant::now());
-    rig.member.send_modify(|member| {
+    rig.member(|member| {
         member.linearizable_read.as_mut().unwrap().detail = "4 ms".into();
         member.db = Some(crate::member::view::Db { size: 10, in_use: 5, quota: 2 << 30 });
     });
@@ -97,7 +97,7 @@ async fn a_leader_poll_sleeps_through_other_news() {
     rig.core.send_modify(|core| core.hold_reason = Some("x".into()));
     let poll = rig.get(&format!("/v1/leader?after=3f9a1c:{index}&wait=100ms")).await.json();
     assert_eq!(poll["changed"], false);
-    rig.member.send_modify(|member| {
+    rig.member(|member| {
         let leadership = member.leadership.as_mut().unwrap();
         leadership.is_leader = false;
         leadership.leader_id = Some(0xab);

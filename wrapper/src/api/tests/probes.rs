@@ -76,7 +76,7 @@ async fn checks_can_be_excluded_and_asked_for_one_by_one() {
 #[tokio::test]
 async fn d16_a_stuck_prober_turns_readiness_red() {
     let rig = Rig::ready();
-    rig.member.send_modify(|member| {
+    rig.member(|member| {
         let old = Instant::now() - Duration::from_secs(11);
         for probe in [&mut member.linearizable_read, &mut member.status, &mut member.serializable_read] {
             let probe = probe.as_mut().unwrap();

@@ -135,7 +135,7 @@ pub(super) fn limits() -> Limits {
 pub(super) struct Rig {
     pub(super) address: SocketAddr,
     pub(super) core: watch::Sender<CoreView>,
-    pub(super) member: watch::Sender<MemberView>,
+    member: watch::Sender<Arc<MemberView>>,
     pub(super) commands: mpsc::Receiver<command::Request>,
     pub(super) closing: watch::Sender<bool>,
     pub(super) server_tls: watch::Sender<ServerTls>,
@@ -156,13 +156,13 @@ impl Rig {
     pub(super) fn ready() -> Self {
         let rig = Self::start();
         rig.core.send_replace(running_core());
-        rig.member.send_replace(answering_member());
+        rig.member.send_replace(Arc::new(answering_member()));
         rig
     }
 
     pub(super) fn with(policy: Policy, limits: Limits) -> Self {
         let (core, core_view) = watch::channel(core_view());
-        let (member, member_view) = watch::channel(MemberView::default());
+        let (member, member_view) = watch::channel(Arc::new(MemberView::default()));
         let (tls, tls_view) = watch::channel(TlsView::default());
         let (sender, commands) = mpsc::channel(8);
         let (closing, closes) = watch::channel(false);
@@ -202,6 +202,11 @@ impl Rig {
 
     pub(super) async fn get(&self, target: &str) -> Reply {
         self.call("GET", target, "").await
+    }
+
+    /// What the member stage would publish next.
+    pub(super) fn member(&self, change: impl FnOnce(&mut MemberView)) {
+        self.member.send_modify(|member| change(Arc::make_mut(member)));
     }
 
     /// The next command, within the deadline.
