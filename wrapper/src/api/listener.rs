@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, timeout};
 use tracing::{debug, error, warn};
 
-use super::auth::{Admission, ClientIdentity, ClientTrust, Scheme};
+use super::auth::{Admission, ClientIdentity, Scheme};
 use super::connections::{Activity, Connections};
 use super::flush::{Flushed, Watched};
 use super::{Api, Connection, closed};
@@ -103,7 +103,9 @@ impl Limits {
     }
 }
 
-/// Gives the side of TLS that a new connection gets; None when there is none to give (then it is closed).
+/// Asked once for every connection: what TLS stands for now.
+pub type TlsNow = dyn Fn() -> ServerTls + Send + Sync;
+/// Gives the certificate that a TLS connection is shown; None when there is none to give (then it is closed).
 pub type Offer = dyn Fn() -> Option<Arc<rustls::ServerConfig>> + Send + Sync;
 /// Tells what a client's certificate is worth; called with the chain as shown, leaf first, never empty.
 pub type Classify = dyn Fn(&[CertificateDer<'_>]) -> ClientIdentity + Send + Sync;
@@ -116,16 +118,17 @@ pub struct ServerTls {
     pub offer: Arc<Offer>,
     /// What is offered is etcd's own server certificate; false: the self-signed one.
     pub etcd_certificate: bool,
-    pub trust: ClientTrust,
+    /// The config names a client CA, but it cannot be read.
+    pub trust_not_loaded: bool,
     pub classify: Arc<Classify>,
 }
 
 impl fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { offer: _, etcd_certificate, trust, classify: _ } = self;
+        let Self { offer: _, etcd_certificate, trust_not_loaded, classify: _ } = self;
         f.debug_struct("ServerTls")
             .field("etcd_certificate", etcd_certificate)
-            .field("trust", trust)
+            .field("trust_not_loaded", trust_not_loaded)
             .finish_non_exhaustive()
     }
 }
@@ -135,7 +138,7 @@ impl fmt::Debug for ServerTls {
 pub async fn serve(
     listener: TcpListener,
     api: Arc<Api>,
-    tls: watch::Receiver<ServerTls>,
+    tls: Arc<TlsNow>,
     mut closing: watch::Receiver<bool>,
     limits: Limits,
 ) {
@@ -200,7 +203,7 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 #[derive(Clone)]
 pub(super) struct Desk {
     pub(super) api: Arc<Api>,
-    pub(super) tls: watch::Receiver<ServerTls>,
+    pub(super) tls: Arc<TlsNow>,
     pub(super) closing: watch::Receiver<bool>,
     pub(super) limits: Limits,
 }
@@ -214,12 +217,12 @@ impl Desk {
         let mut first = [0; 1];
         // Peeked, so that whoever speaks next finds every byte. 0 bytes: a port check that said nothing.
         let Ok(Ok(1)) = timeout(step, stream.peek(&mut first)).await else { return };
-        let state = self.tls.borrow().clone();
+        let state = (self.tls)();
         let mut admission = Admission {
             peer,
             scheme: Scheme::Plain,
             etcd_certificate: state.etcd_certificate,
-            trust: state.trust,
+            trust_not_loaded: state.trust_not_loaded,
             identity: ClientIdentity::None,
         };
         if first[0] != TLS_HANDSHAKE {

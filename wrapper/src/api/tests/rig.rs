@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::api::auth::{ClientIdentity, ClientTrust, Policy};
-use crate::api::listener::{Desk, Limits, ServerTls, bind, serve};
+use crate::api::auth::{ClientIdentity, Policy};
+use crate::api::listener::{Desk, Limits, ServerTls, TlsNow, bind, serve};
 use crate::api::publisher::Publisher;
 use crate::api::{Api, Settings, Views};
 use crate::config::{EtcdConfig, TlsSection};
@@ -167,8 +167,8 @@ impl Rig {
         let (sender, commands) = mpsc::channel(8);
         let (closing, closes) = watch::channel(false);
         let certificates = Certificates::new();
-        let (server_tls, server_tls_view) =
-            watch::channel(certificates.server_tls(false, ClientTrust::Absent));
+        let (server_tls, tls_now) = watch::channel(certificates.server_tls(false, true));
+        let tls_now: Arc<TlsNow> = Arc::new(move || tls_now.borrow().clone());
         let views = Views { core: core_view, member: member_view, tls: tls_view };
         let metrics = Metrics::new();
         let (publisher, published) = Publisher::new(views.clone(), metrics.clone(), "/".into());
@@ -177,9 +177,8 @@ impl Rig {
         let api = Arc::new(Api::new(settings, views, published, sender, metrics, closes.clone()));
         let listener = bind(Some(Ipv4Addr::LOCALHOST.into()), 0).unwrap();
         let address = listener.local_addr().unwrap();
-        let desk =
-            Desk { api: Arc::clone(&api), tls: server_tls_view.clone(), closing: closes.clone(), limits };
-        let serving = tokio::spawn(serve(listener, api, server_tls_view, closes, limits));
+        let desk = Desk { api: Arc::clone(&api), tls: Arc::clone(&tls_now), closing: closes.clone(), limits };
+        let serving = tokio::spawn(serve(listener, api, tls_now, closes, limits));
         Self { address, core, member, commands, closing, server_tls, serving, certificates, desk, _tls: tls }
     }
 
@@ -306,7 +305,7 @@ impl Certificates {
     }
 
     /// Offers the server certificate, as etcd's own or as the self-signed one.
-    pub(super) fn server_tls(&self, etcd_certificate: bool, trust: ClientTrust) -> ServerTls {
+    pub(super) fn server_tls(&self, etcd_certificate: bool, trust_loaded: bool) -> ServerTls {
         let (chain, key) = parts(&self.server);
         let config = rustls::ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
@@ -317,13 +316,14 @@ impl Certificates {
         let config = Arc::new(config);
         let known = [("monitor", self.monitor.cert.der().clone()), ("agent", self.agent.cert.der().clone())];
         let classify = move |chain: &[CertificateDer<'_>]| {
-            let found = known.iter().find(|(_, der)| trust == ClientTrust::Loaded && *der == chain[0]);
+            let found = known.iter().find(|(_, der)| trust_loaded && *der == chain[0]);
             found.map_or(ClientIdentity::Unverified, |(name, _)| ClientIdentity::Verified {
-                names: vec![(*name).into()],
+                cn: None,
+                sans: vec![(*name).into()],
             })
         };
         let offer = Arc::new(move || Some(Arc::clone(&config)));
-        ServerTls { offer, etcd_certificate, trust, classify: Arc::new(classify) }
+        ServerTls { offer, etcd_certificate, trust_not_loaded: !trust_loaded, classify: Arc::new(classify) }
     }
 
     fn client_config(&self, client: Client) -> rustls::ClientConfig {

@@ -5,7 +5,7 @@
 use tokio::io::AsyncWriteExt;
 
 use super::rig::{Client, Rig, exchange, limits, policy, read_reply, request, within};
-use crate::api::auth::{ClientTrust, Policy};
+use crate::api::auth::Policy;
 
 const PROBES: [&str; 3] = ["/readyz", "/livez", "/startupz"];
 
@@ -20,7 +20,7 @@ async fn over_tls(rig: &Rig, client: Client, method: &str, target: &str, extra: 
 async fn d13_probes_are_answered_truly_by_both_schemes_in_every_state() {
     let rig = Rig::ready();
     for loaded in [false, true] {
-        rig.server_tls.send_replace(rig.certificates.server_tls(loaded, ClientTrust::Loaded));
+        rig.server_tls.send_replace(rig.certificates.server_tls(loaded, true));
         for probe in PROBES {
             assert_eq!(rig.get(probe).await.status, 200, "{probe} {loaded}");
             assert_eq!(over_tls(&rig, Client::Nobody, "GET", probe, "").await.0, 200, "{probe} {loaded}");
@@ -34,7 +34,7 @@ async fn d13_probes_are_answered_truly_by_both_schemes_in_every_state() {
 #[tokio::test]
 async fn with_etcds_certificate_plain_http_serves_the_probes_alone() {
     let rig = Rig::ready();
-    rig.server_tls.send_replace(rig.certificates.server_tls(true, ClientTrust::Loaded));
+    rig.server_tls.send_replace(rig.certificates.server_tls(true, true));
     for target in ["/metrics", "/v1/status", "/v1/version", "/nowhere"] {
         assert_eq!(rig.get(target).await.code(), "tls_required", "{target}");
         let (status, _) = over_tls(&rig, Client::Nobody, "GET", target, "").await;
@@ -61,7 +61,7 @@ async fn without_a_certificate_tls_serves_the_probes_alone() {
 async fn d12_a_stranger_needs_a_certificate_and_the_pod_itself_none() {
     let host_network = Policy { control_loopback: false, ..policy() };
     let mut rig = Rig::with(host_network, limits());
-    rig.server_tls.send_replace(rig.certificates.server_tls(true, ClientTrust::Loaded));
+    rig.server_tls.send_replace(rig.certificates.server_tls(true, true));
     for (client, read, control) in [
         (Client::Nobody, "certificate_required", "certificate_required"),
         (Client::Stranger, "certificate_required", "certificate_required"),
@@ -75,12 +75,12 @@ async fn d12_a_stranger_needs_a_certificate_and_the_pod_itself_none() {
         assert_eq!(over_tls(&rig, client, "GET", "/readyz", "").await.0, 503, "{client:?}");
     }
     rig.command().await;
-    rig.server_tls.send_replace(rig.certificates.server_tls(true, ClientTrust::Unreadable));
+    rig.server_tls.send_replace(rig.certificates.server_tls(true, false));
     let (status, code) = over_tls(&rig, Client::Agent, "GET", "/v1/leader", "").await;
     assert_eq!((status, code.as_str()), (503, "trust_not_loaded"));
 
     let mut rig = Rig::ready();
-    rig.server_tls.send_replace(rig.certificates.server_tls(true, ClientTrust::Loaded));
+    rig.server_tls.send_replace(rig.certificates.server_tls(true, true));
     assert_eq!(over_tls(&rig, Client::Nobody, "POST", "/stop", "").await.0, 200);
     rig.command().await;
 }
@@ -92,7 +92,7 @@ async fn an_open_connection_keeps_its_admission() {
     within(stream.write_all(b"GET /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n")).await.unwrap();
     // Answered on another connection, so the first request has been read.
     rig.get("/livez").await;
-    rig.server_tls.send_replace(rig.certificates.server_tls(true, ClientTrust::Loaded));
+    rig.server_tls.send_replace(rig.certificates.server_tls(true, true));
     assert_eq!(rig.get("/v1/version").await.code(), "tls_required");
     within(stream.write_all(request("GET", "/v1/version", "").as_bytes())).await.unwrap();
     let reply = read_reply(&mut stream).await;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::rig::{Client, Rig, exchange, request, within};
-use crate::api::auth::{Admission, ClientIdentity, ClientTrust, Scheme};
+use crate::api::auth::{Admission, ClientIdentity, Scheme};
 use crate::api::connections::Activity;
 use crate::supervise::command::{Command, Shutdown};
 
@@ -37,7 +37,7 @@ fn narrow(rig: &Rig) -> tokio::io::DuplexStream {
         peer: "127.0.0.1:40000".parse().unwrap(),
         scheme: Scheme::Plain,
         etcd_certificate: false,
-        trust: ClientTrust::Absent,
+        trust_not_loaded: false,
         identity: ClientIdentity::None,
     };
     let activity = Arc::new(Activity::new(Instant::now()));
@@ -72,7 +72,7 @@ async fn a_caller_that_never_reads_delays_the_stop_by_a_second_at_most() {
 #[tokio::test]
 async fn invariant_14_holds_over_tls_and_behind_pipelined_requests() {
     let mut rig = Rig::ready();
-    rig.server_tls.send_replace(rig.certificates.server_tls(true, ClientTrust::Loaded));
+    rig.server_tls.send_replace(rig.certificates.server_tls(true, true));
     let mut stream = rig.connect_tls(Client::Nobody).await;
     let first = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let both = format!("{first}{}", request("POST", "/stop", ""));
