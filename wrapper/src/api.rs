@@ -57,7 +57,7 @@ pub type Answer = Response<Body>;
 #[derive(Clone, Debug)]
 pub struct Views {
     pub core: watch::Receiver<CoreView>,
-    pub member: watch::Receiver<std::sync::Arc<MemberView>>,
+    pub member: watch::Receiver<Arc<MemberView>>,
     pub tls: watch::Receiver<TlsView>,
 }
 
@@ -273,4 +273,4 @@ fn has_body(request: &Request<Incoming>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -21,20 +21,10 @@ pub enum Scheme {
 pub enum ClientIdentity {
     /// None was shown, or the connection is plain.
     None,
-    /// One was shown that etcd's client CA did not sign (or that CA cannot be read).
+    /// One was shown that cannot be verified: not signed by etcd's client CA, expired, or no such CA is there.
     Unverified,
-    /// CN and SANs of a certificate that etcd's client CA signed.
-    Verified { names: Vec<String> },
-}
-
-/// Can client certificates be verified at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientTrust {
-    /// The config names no `trusted-ca-file`.
-    Absent,
-    /// It names one that cannot be read.
-    Unreadable,
-    Loaded,
+    /// The names in a certificate that etcd's client CA signed.
+    Verified { cn: Option<String>, sans: Vec<String> },
 }
 
 /// What was settled when the connection was accepted; it stays so until the connection closes.
@@ -44,7 +34,8 @@ pub struct Admission {
     pub scheme: Scheme,
     /// etcd's own server certificate was loaded then; false: the self-signed one of the start.
     pub etcd_certificate: bool,
-    pub trust: ClientTrust,
+    /// The config names a client CA, but it cannot be read.
+    pub trust_not_loaded: bool,
     pub identity: ClientIdentity,
 }
 
@@ -133,8 +124,8 @@ pub fn role(policy: &Policy, admission: &Admission, marks: Marks) -> Role {
         return Role::Control;
     }
     match &admission.identity {
-        ClientIdentity::Verified { names } => {
-            match names.iter().any(|name| policy.control_identities.contains(name)) {
+        ClientIdentity::Verified { cn, sans } => {
+            match cn.iter().chain(sans).any(|name| policy.control_identities.contains(name)) {
                 true => Role::Control,
                 false => Role::Read,
             }
@@ -193,22 +184,18 @@ pub fn authorize(policy: &Policy, admission: &Admission, marks: Marks, class: Cl
 
 /// Why a caller without enough rights is turned away.
 fn refusal(admission: &Admission) -> Problem {
-    match (admission.scheme, &admission.identity, admission.trust) {
+    match (admission.scheme, &admission.identity, admission.trust_not_loaded) {
         (Scheme::Plain, _, _) => forbidden("only a direct loopback caller may do this"),
         (Scheme::Tls, ClientIdentity::Verified { .. }, _) => {
             forbidden("the client certificate is verified, but none of its names is in --control-identities")
         }
-        (Scheme::Tls, _, ClientTrust::Unreadable) => Problem::new(
+        (Scheme::Tls, _, true) => Problem::new(
             Code::TrustNotLoaded,
             "the trusted-ca-file of etcd's configuration cannot be read, so no client certificate can be verified",
         ),
-        (Scheme::Tls, _, ClientTrust::Absent) => Problem::new(
+        (Scheme::Tls, _, false) => Problem::new(
             Code::CertificateRequired,
-            "etcd's configuration names no trusted-ca-file, so only a direct loopback caller may do this",
-        ),
-        (Scheme::Tls, _, ClientTrust::Loaded) => Problem::new(
-            Code::CertificateRequired,
-            "show a client certificate that etcd's client CA signed, or call from loopback",
+            "show a client certificate that the trusted-ca-file of etcd's configuration vouches for, or call from loopback",
         ),
     }
 }

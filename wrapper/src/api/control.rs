@@ -36,7 +36,9 @@ pub(super) fn audit(connection: &Connection, call: &'static str, outcome: &str) 
     let identity = match &admission.identity {
         ClientIdentity::None => "none",
         ClientIdentity::Unverified => "unverified",
-        ClientIdentity::Verified { names } => names.first().map_or("unnamed", String::as_str),
+        ClientIdentity::Verified { cn, sans } => {
+            cn.as_ref().or(sans.first()).map_or("unnamed", String::as_str)
+        }
     };
     info!(target: "audit", peer = %admission.peer, scheme, identity, call, outcome, "control call");
 }

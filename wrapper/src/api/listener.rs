@@ -19,17 +19,11 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, timeout};
 use tracing::{debug, error, warn};
 
-use super::auth::{Admission, ClientIdentity, ClientTrust, Scheme};
+use super::auth::{Admission, ClientIdentity, Scheme};
 use super::connections::{Activity, Connections};
 use super::flush::{Flushed, Watched};
 use super::{Api, Connection, closed};
 
-/// First byte, TLS handshake, and a request's head have this long each. Also how long an idle connection lives.
-const STEP_WITHIN: Duration = Duration::from_secs(5);
-/// Request line and headers of one request, in bytes.
-const HEAD_LIMIT: usize = 16 * 1024;
-/// Answers under way when the listener closes have this long.
-const WIND_DOWN: Duration = Duration::from_secs(1);
 /// Pause when the process has no descriptor left: accept fails at once again until one is free.
 const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 const BACKLOG: u32 = 1024;
@@ -85,43 +79,74 @@ fn bind_one(address: SocketAddr) -> Result<TcpListener, BindError> {
     bound().map_err(|source| BindError { address, source })
 }
 
-/// Tells what a client's certificate is worth.
+/// What connections may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// First byte, TLS handshake, and a request's head have this long each. Also how long an idle connection lives.
+    pub step: Duration,
+    /// Request line and headers of one request, in bytes.
+    pub head: usize,
+    /// Answers under way when the listener closes have this long.
+    pub wind_down: Duration,
+    /// Connections at a time.
+    pub room: usize,
+}
+
+impl Limits {
+    /// api.md §5, requirement J4; and as many connections as the descriptor limit leaves beside the wrapper's own
+    /// needs, at most 1,024.
+    pub fn of_this_process() -> Self {
+        const OWN_NEEDS: u64 = 256;
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        let room = usize::try_from(limit.saturating_sub(OWN_NEEDS).clamp(64, 1024)).expect("at most 1,024");
+        Self { step: Duration::from_secs(5), head: 16 * 1024, wind_down: Duration::from_secs(1), room }
+    }
+}
+
+/// Asked once for every connection: what TLS stands for now.
+pub type TlsNow = dyn Fn() -> ServerTls + Send + Sync;
+/// Gives the certificate that a TLS connection is shown; None when there is none to give (then it is closed).
+pub type Offer = dyn Fn() -> Option<Arc<rustls::ServerConfig>> + Send + Sync;
+/// Tells what a client's certificate is worth; called with the chain as shown, leaf first, never empty.
 pub type Classify = dyn Fn(&[CertificateDer<'_>]) -> ClientIdentity + Send + Sync;
 
 /// What the TLS stage hands to new connections; a connection keeps what it began with.
 #[derive(Clone)]
 pub struct ServerTls {
-    /// Asks for a client certificate, demands none; ALPN `http/1.1`.
-    pub config: Arc<rustls::ServerConfig>,
-    /// `config` shows etcd's own server certificate; false: the self-signed one made at start.
+    /// Asks for a client certificate, demands none; ALPN `http/1.1`. Called once a TLS connection, so that the
+    /// self-signed certificate need not be made before somebody asks for it.
+    pub offer: Arc<Offer>,
+    /// What is offered is etcd's own server certificate; false: the self-signed one.
     pub etcd_certificate: bool,
-    pub trust: ClientTrust,
-    /// Called once a connection, with the chain the client showed (leaf first, never empty).
+    /// The config names a client CA, but it cannot be read.
+    pub trust_not_loaded: bool,
     pub classify: Arc<Classify>,
 }
 
 impl fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { config: _, etcd_certificate, trust, classify: _ } = self;
+        let Self { offer: _, etcd_certificate, trust_not_loaded, classify: _ } = self;
         f.debug_struct("ServerTls")
             .field("etcd_certificate", etcd_certificate)
-            .field("trust", trust)
+            .field("trust_not_loaded", trust_not_loaded)
             .finish_non_exhaustive()
     }
 }
 
-/// Serves until `closing` turns true, then finishes the answers under way within a second. The port stays open up to
-/// that moment, so that probes hear 503 during a shutdown and not a refused connection.
+/// Serves until `closing` turns true, then finishes the answers under way within `wind_down`. The port stays open up
+/// to that moment, so that probes hear 503 during a shutdown and not a refused connection.
 pub async fn serve(
     listener: TcpListener,
     api: Arc<Api>,
-    tls: watch::Receiver<ServerTls>,
+    tls: Arc<TlsNow>,
     mut closing: watch::Receiver<bool>,
+    limits: Limits,
 ) {
-    let mut connections = Connections::new(room());
+    let mut connections = Connections::new(limits.room);
     let mut tasks = JoinSet::new();
-    let mut sweep = tokio::time::interval(STEP_WITHIN);
+    let mut sweep = tokio::time::interval(limits.step);
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let desk = Desk { api, tls, closing: closing.clone(), limits };
     let mut starved = false;
     loop {
         tokio::select! {
@@ -140,9 +165,8 @@ pub async fn serve(
                 Ok((stream, peer)) => {
                     starved = false;
                     let activity = Arc::new(Activity::new(Instant::now()));
-                    let connection =
-                        serve_one(stream, peer, Arc::clone(&api), tls.clone(), Arc::clone(&activity), closing.clone());
-                    connections.add(tasks.spawn(connection), activity);
+                    let task = tasks.spawn(desk.clone().serve(stream, peer, Arc::clone(&activity)));
+                    connections.add(task, activity);
                 }
                 // The peer gave up between SYN and accept.
                 Err(error) if is_of_the_peer(&error) => debug!(%error, "accept a connection"),
@@ -160,16 +184,9 @@ pub async fn serve(
     drop(listener);
     // Every connection hears of `closing` by itself.
     let all = async { while tasks.join_next().await.is_some() {} };
-    if timeout(WIND_DOWN, all).await.is_err() {
+    if timeout(limits.wind_down, all).await.is_err() {
         debug!("connections left open at the end are dropped");
     }
-}
-
-/// Connections at a time: what the descriptor limit leaves beside the wrapper's own needs, at most 1,024.
-fn room() -> usize {
-    const OWN_NEEDS: u64 = 256;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(limit.saturating_sub(OWN_NEEDS).clamp(64, 1024)).expect("at most 1,024")
 }
 
 fn is_of_the_peer(error: &io::Error) -> bool {
@@ -182,70 +199,96 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     )
 }
 
-/// One connection, from its first byte to its end.
-async fn serve_one(
-    stream: TcpStream,
-    peer: SocketAddr,
-    api: Arc<Api>,
-    tls: watch::Receiver<ServerTls>,
-    activity: Arc<Activity>,
-    closing: watch::Receiver<bool>,
-) {
-    // Answers are small and written whole.
-    let _ = stream.set_nodelay(true);
-    let mut first = [0; 1];
-    // Peeked, so that whoever speaks next finds every byte. 0 bytes: a port check that said nothing.
-    let Ok(Ok(1)) = timeout(STEP_WITHIN, stream.peek(&mut first)).await else { return };
-    let state = tls.borrow().clone();
-    drop(tls);
-    let mut admission = Admission {
-        peer,
-        scheme: Scheme::Plain,
-        etcd_certificate: state.etcd_certificate,
-        trust: state.trust,
-        identity: ClientIdentity::None,
-    };
-    if first[0] != TLS_HANDSHAKE {
-        return speak_http(stream, api, admission, activity, closing).await;
-    }
-    let handshake = tokio_rustls::TlsAcceptor::from(state.config).accept(stream);
-    // Boxed: the handshake's state is large, and it lives shortly.
-    let Ok(Ok(stream)) = timeout(STEP_WITHIN, Box::pin(handshake)).await else { return };
-    activity.touch();
-    admission.scheme = Scheme::Tls;
-    if let Some(chain) = stream.get_ref().1.peer_certificates().filter(|chain| !chain.is_empty()) {
-        admission.identity = (state.classify)(chain);
-    }
-    Box::pin(speak_http(stream, api, admission, activity, closing)).await;
+/// What every connection needs.
+#[derive(Clone)]
+pub(super) struct Desk {
+    pub(super) api: Arc<Api>,
+    pub(super) tls: Arc<TlsNow>,
+    pub(super) closing: watch::Receiver<bool>,
+    pub(super) limits: Limits,
 }
 
-async fn speak_http<S>(
-    stream: S,
-    api: Arc<Api>,
-    admission: Admission,
-    activity: Arc<Activity>,
-    mut closing: watch::Receiver<bool>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let flushed = Arc::new(Flushed::default());
-    let stream = Watched::new(stream, Arc::clone(&flushed));
-    let connection = Arc::new(Connection { admission, activity, flushed });
-    let service = service_fn(move |request| api.handle(&connection, request));
-    let http = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(STEP_WITHIN)
-        .max_header_size(HEAD_LIMIT)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut http = std::pin::pin!(http);
-    let ended = tokio::select! {
-        ended = http.as_mut() => ended,
-        () = closed(&mut closing) => {
-            http.as_mut().graceful_shutdown();
-            http.await
+impl Desk {
+    /// One connection, from its first byte to its end.
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, activity: Arc<Activity>) {
+        // Answers are small and written whole; a stream that cannot be told so still serves.
+        let _ = stream.set_nodelay(true);
+        let step = self.limits.step;
+        let mut first = [0; 1];
+        // Peeked, so that whoever speaks next finds every byte. 0 bytes: a port check that said nothing.
+        let Ok(Ok(1)) = timeout(step, stream.peek(&mut first)).await else { return };
+        let state = (self.tls)();
+        let mut admission = Admission {
+            peer,
+            scheme: Scheme::Plain,
+            etcd_certificate: state.etcd_certificate,
+            trust_not_loaded: state.trust_not_loaded,
+            identity: ClientIdentity::None,
+        };
+        if first[0] != TLS_HANDSHAKE {
+            return self.speak_http(stream, admission, activity).await;
         }
-    };
-    if let Err(error) = ended {
-        debug!(%error, "a connection ended early");
+        let Some(config) = (state.offer)() else { return };
+        let handshake = tokio_rustls::TlsAcceptor::from(config).accept(stream);
+        // Boxed: its state is large and short-lived.
+        let Ok(Ok(stream)) = timeout(step, Box::pin(handshake)).await else { return };
+        activity.touch();
+        admission.scheme = Scheme::Tls;
+        if let Some(chain) = stream.get_ref().1.peer_certificates().filter(|chain| !chain.is_empty()) {
+            admission.identity = (state.classify)(chain);
+        }
+        Box::pin(self.speak_http(stream, admission, activity)).await;
+    }
+
+    /// HTTP/1.1 over a stream whose caller was admitted.
+    pub(super) async fn speak_http<S>(mut self, stream: S, admission: Admission, activity: Arc<Activity>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let flushed = Arc::new(Flushed::default());
+        let stream = Watched::new(stream, Arc::clone(&flushed));
+        let connection = Arc::new(Connection { admission, activity, flushed });
+        let api = self.api;
+        let service = service_fn(move |request| api.handle(&connection, request));
+        let http = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.step)
+            .max_header_size(self.limits.head)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut http = std::pin::pin!(http);
+        let ended = tokio::select! {
+            ended = http.as_mut() => ended,
+            () = closed(&mut self.closing) => {
+                http.as_mut().graceful_shutdown();
+                http.await
+            }
+        };
+        if let Err(error) = ended {
+            debug!(%error, "a connection ended early");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn all_addresses_of_both_families_are_bound() {
+        let listener = bind(None, 0).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        if listener.local_addr().unwrap().is_ipv6() {
+            TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named_in_the_error() {
+        let taken = bind(Some(Ipv4Addr::LOCALHOST.into()), 0).unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = bind(Some(address.ip()), address.port()).unwrap_err();
+        assert_eq!(error.address, address);
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
     }
 }

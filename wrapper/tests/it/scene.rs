@@ -239,9 +239,16 @@ impl Scene {
     pub fn etcdctl(&self, arguments: &[&str]) -> String {
         let program = std::env::var_os("E2E_ETCDCTL_35")
             .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
-        let output =
-            Command::new(program).arg(format!("--endpoints={}", self.client_url())).args(arguments).output().unwrap();
-        assert!(output.status.success(), "etcdctl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(program)
+            .arg(format!("--endpoints={}", self.client_url()))
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "etcdctl {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -258,7 +265,10 @@ impl Scene {
             }
         }
         let listing = Command::new("ls").arg("-laR").arg(self.state_dir()).output();
-        eprintln!("{}", listing.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default());
+        eprintln!(
+            "{}",
+            listing.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+        );
     }
 }
 
@@ -314,7 +324,7 @@ impl Wrapper<'_> {
     pub fn wait_readyz(&self, limit: Duration, code: u16) -> Answer {
         wait::until(limit, &format!("/readyz {code}"), || match self.readyz() {
             Some(answer) if answer.status == code => Poll::Ready(answer),
-            Some(answer) => Poll::Pending(format!(
+            Some(answer) => Poll::NotYet(format!(
                 "{} {:?} {:?}",
                 answer.status,
                 answer.header("etcd-wrapper-reason"),
@@ -322,7 +332,7 @@ impl Wrapper<'_> {
             )),
             None => match self.gone() {
                 true => Poll::Never("the wrapper has ended".into()),
-                false => Poll::Pending("no answer".into()),
+                false => Poll::NotYet("no answer".into()),
             },
         })
     }
@@ -343,10 +353,10 @@ impl Wrapper<'_> {
         wait::until(limit, what, || match self.caller().try_call("GET", "/v1/status", &[], "") {
             Ok(answer) => {
                 let status = answer.json();
-                if wanted(&status) { Poll::Ready(status) } else { Poll::Pending(status.to_string()) }
+                if wanted(&status) { Poll::Ready(status) } else { Poll::NotYet(status.to_string()) }
             }
             Err(error) if self.gone() => Poll::Never(format!("the wrapper has ended ({error})")),
-            Err(error) => Poll::Pending(error.to_string()),
+            Err(error) => Poll::NotYet(error.to_string()),
         })
     }
 
@@ -378,7 +388,9 @@ impl Wrapper<'_> {
     pub fn wait_exit(&mut self, limit: Duration) -> i32 {
         let status = wait::until(limit, "the wrapper's end", || match self.child.try_wait().unwrap() {
             Some(status) => Poll::Ready(status),
-            None => Poll::Pending(std::fs::read_to_string(&self.log).unwrap_or_default().lines().last().unwrap_or("").into()),
+            None => Poll::NotYet(
+                std::fs::read_to_string(&self.log).unwrap_or_default().lines().last().unwrap_or("").into(),
+            ),
         });
         self.status = Some(status);
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
@@ -400,7 +412,9 @@ impl Wrapper<'_> {
     #[track_caller]
     pub fn record(&self) -> serde_json::Value {
         let log = self.log();
-        let record = log.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok().filter(|value| value["cause"].is_string()));
+        let record = log.lines().rev().find_map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).ok().filter(|value| value["cause"].is_string())
+        });
         record.unwrap_or_else(|| panic!("no exit record in the log"))
     }
 }
@@ -427,7 +441,9 @@ pub fn lives(pid: u32) -> bool {
 /// Waits until there is none.
 #[track_caller]
 pub fn wait_gone(pid: u32, limit: Duration) {
-    wait::until(limit, &format!("the end of process {pid}"), || Poll::when(!lives(pid), || "it lives".into()));
+    wait::until(limit, &format!("the end of process {pid}"), || {
+        Poll::when(!lives(pid), || "it lives".into())
+    });
 }
 
 /// Sends a signal to a process that the test knows to be one of its own.

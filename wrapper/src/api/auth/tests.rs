@@ -16,13 +16,13 @@ fn admission(peer: &str, scheme: Scheme, etcd_certificate: bool) -> Admission {
         peer: SocketAddr::new(peer.parse().unwrap(), 40_000),
         scheme,
         etcd_certificate,
-        trust: if etcd_certificate { ClientTrust::Loaded } else { ClientTrust::Absent },
+        trust_not_loaded: false,
         identity: ClientIdentity::None,
     }
 }
 
 fn named(name: &str) -> ClientIdentity {
-    ClientIdentity::Verified { names: vec![name.into()] }
+    ClientIdentity::Verified { cn: Some("cn".into()), sans: vec!["127.0.0.1".into(), name.into()] }
 }
 
 /// The answers for all five classes: `-` is a yes, else the code.
@@ -76,15 +76,12 @@ fn j1_every_row_of_the_table_is_answered_as_written() {
 #[test]
 fn an_unreadable_client_ca_is_our_fault_and_not_the_callers() {
     for identity in [ClientIdentity::None, ClientIdentity::Unverified] {
-        let stranger = Admission {
-            identity,
-            trust: ClientTrust::Unreadable,
-            ..admission("10.0.0.9", Scheme::Tls, true)
-        };
+        let stranger =
+            Admission { identity, trust_not_loaded: true, ..admission("10.0.0.9", Scheme::Tls, true) };
         let wait = "trust_not_loaded";
         assert_eq!(answers(&policy(), &stranger, Marks::default()), ["-", "-", wait, wait, wait]);
     }
-    let pod = Admission { trust: ClientTrust::Unreadable, ..admission("::1", Scheme::Tls, true) };
+    let pod = Admission { trust_not_loaded: true, ..admission("::1", Scheme::Tls, true) };
     assert_eq!(answers(&policy(), &pod, Marks::default()), ["-"; 5]);
 }
 
@@ -110,7 +107,8 @@ fn loopback_loses_its_rights_on_the_host_network() {
     let plain = admission("127.0.0.1", Scheme::Plain, false);
     let no = "forbidden";
     assert_eq!(answers(&host_network, &plain, Marks::default()), ["-", "-", no, no, no]);
-    let agent = Admission { identity: named("agent"), ..admission("127.0.0.1", Scheme::Tls, true) };
+    let identity = ClientIdentity::Verified { cn: Some("agent".into()), sans: Vec::new() };
+    let agent = Admission { identity, ..admission("127.0.0.1", Scheme::Tls, true) };
     assert_eq!(answers(&host_network, &agent, Marks::default()), ["-"; 5]);
 }
 

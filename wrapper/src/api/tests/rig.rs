@@ -1,0 +1,437 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! A served API on a port of its own, and callers that speak raw HTTP, so that every byte is the test's.
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::api::auth::{ClientIdentity, Policy};
+use crate::api::listener::{Desk, Limits, ServerTls, TlsNow, bind, serve};
+use crate::api::publisher::Publisher;
+use crate::api::{Api, Settings, Views};
+use crate::config::{EtcdConfig, TlsSection};
+use crate::member::view::{Leadership, MemberView, Probe, Source};
+use crate::metrics::Metrics;
+use crate::supervise::command;
+use crate::supervise::view::{
+    BootstrapState, BootstrapView, ChildView, ConfigSource, CoreView, Intent, Phase,
+};
+use crate::tls::TlsView;
+
+/// No exchange on loopback takes longer, however busy the machine is.
+pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A supervisor that has just begun.
+pub(crate) fn core_view() -> CoreView {
+    let now = SystemTime::now();
+    CoreView {
+        epoch: "3f9a1c".into(),
+        started_at: now,
+        intent: Intent::Up,
+        phase: Phase::Initializing,
+        phase_since: now,
+        draining: false,
+        hold_reason: None,
+        generation: 0,
+        etcd_version: Some("3.5.35".into()),
+        child: None,
+        last_exit: None,
+        bootstrap: BootstrapView {
+            state: BootstrapState::Initializing,
+            validation: None,
+            rounds: 0,
+            word: None,
+            since: now,
+            last_error: None,
+        },
+        override_: None,
+        operation: None,
+        ready_once: false,
+        warnings: Vec::new(),
+        data_dir: None,
+        ticked: Instant::now(),
+    }
+}
+
+/// A supervisor whose first generation runs.
+pub(crate) fn running_core() -> CoreView {
+    let config = EtcdConfig {
+        bytes: Bytes::from_static(b"name: etcd-main-0\n"),
+        digest: "sha256:00".into(),
+        name: "etcd-main-0".into(),
+        data_dir: "/var/etcd/data/new.etcd".into(),
+        listen_client_urls: vec!["http://0.0.0.0:2379".into()],
+        listen_peer_urls: vec!["http://0.0.0.0:2380".into()],
+        advertise_client_urls: vec!["http://etcd-main-0.etcd-main-peer.ns.svc:2379".into()],
+        advertise_peer_urls: vec!["http://etcd-main-0.etcd-main-peer.ns.svc:2380".into()],
+        initial_cluster: Vec::new(),
+        client_tls: TlsSection::default(),
+        peer_tls: TlsSection::default(),
+        quota_backend_bytes: 0,
+        unsafe_no_fsync: false,
+        force_new_cluster: false,
+    };
+    let child = ChildView {
+        generation: 1,
+        pid: 19,
+        started_at: SystemTime::now(),
+        ready_since: Some(SystemTime::now()),
+        config: Arc::new(config),
+        source: ConfigSource::Sidecar,
+    };
+    CoreView { phase: Phase::Running, generation: 1, child: Some(child), ready_once: true, ..core_view() }
+}
+
+/// A member that answers everything, and leads.
+pub(crate) fn answering_member() -> MemberView {
+    let probe = Probe {
+        ok: true,
+        at: Instant::now(),
+        at_wall: SystemTime::now(),
+        last_success: Some(Instant::now()),
+        detail: "3 ms".into(),
+    };
+    let leadership = Leadership {
+        member_id: Some(0x8e9e_05c5_2164_694d),
+        leader_id: Some(0x8e9e_05c5_2164_694d),
+        is_leader: true,
+        is_learner: Some(false),
+        term: Some(4),
+        source: Source::Status,
+        since: SystemTime::now(),
+    };
+    MemberView {
+        generation: Some(1),
+        confirmed: true,
+        linearizable_read: Some(probe.clone()),
+        serializable_read: Some(probe.clone()),
+        status: Some(probe),
+        leadership: Some(leadership),
+        ..MemberView::default()
+    }
+}
+
+pub(super) fn policy() -> Policy {
+    Policy { control_loopback: true, control_identities: vec!["agent".into()], allow_remote_stop: false }
+}
+
+pub(super) fn limits() -> Limits {
+    Limits {
+        step: Duration::from_millis(300),
+        head: 16 * 1024,
+        wind_down: Duration::from_millis(500),
+        room: 64,
+    }
+}
+
+/// The served API.
+pub(super) struct Rig {
+    pub(super) address: SocketAddr,
+    pub(super) core: watch::Sender<CoreView>,
+    member: watch::Sender<Arc<MemberView>>,
+    pub(super) commands: mpsc::Receiver<command::Request>,
+    pub(super) closing: watch::Sender<bool>,
+    pub(super) server_tls: watch::Sender<ServerTls>,
+    pub(super) serving: JoinHandle<()>,
+    pub(super) certificates: Certificates,
+    /// Serves further streams, such as no socket would be.
+    pub(super) desk: Desk,
+    _tls: watch::Sender<TlsView>,
+}
+
+impl Rig {
+    /// Bootstrapping, no certificate of etcd's loaded.
+    pub(super) fn start() -> Self {
+        Self::with(policy(), limits())
+    }
+
+    /// Running and ready.
+    pub(super) fn ready() -> Self {
+        let rig = Self::start();
+        rig.core.send_replace(running_core());
+        rig.member.send_replace(Arc::new(answering_member()));
+        rig
+    }
+
+    pub(super) fn with(policy: Policy, limits: Limits) -> Self {
+        let (core, core_view) = watch::channel(core_view());
+        let (member, member_view) = watch::channel(Arc::new(MemberView::default()));
+        let (tls, tls_view) = watch::channel(TlsView::default());
+        let (sender, commands) = mpsc::channel(8);
+        let (closing, closes) = watch::channel(false);
+        let certificates = Certificates::new();
+        let (server_tls, tls_now) = watch::channel(certificates.server_tls(false, true));
+        let tls_now: Arc<TlsNow> = Arc::new(move || tls_now.borrow().clone());
+        let views = Views { core: core_view, member: member_view, tls: tls_view };
+        let metrics = Metrics::new();
+        let (publisher, published) = Publisher::new(views.clone(), metrics.clone(), "/".into());
+        tokio::spawn(publisher.run());
+        let settings = Settings { policy, host_names: vec!["etcd-main-local".into()], revision: Some("abc") };
+        let api = Arc::new(Api::new(settings, views, published, sender, metrics, closes.clone()));
+        let listener = bind(Some(Ipv4Addr::LOCALHOST.into()), 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let desk = Desk { api: Arc::clone(&api), tls: Arc::clone(&tls_now), closing: closes.clone(), limits };
+        let serving = tokio::spawn(serve(listener, api, tls_now, closes, limits));
+        Self { address, core, member, commands, closing, server_tls, serving, certificates, desk, _tls: tls }
+    }
+
+    pub(super) async fn connect(&self) -> TcpStream {
+        within(TcpStream::connect(self.address)).await.unwrap()
+    }
+
+    pub(super) async fn connect_tls(&self, client: Client) -> tokio_rustls::client::TlsStream<TcpStream> {
+        let config = self.certificates.client_config(client);
+        let name = ServerName::try_from("localhost").unwrap();
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        within(connector.connect(name, self.connect().await)).await.unwrap()
+    }
+
+    /// One plain request on its own connection; `extra` is further header lines, each ended by CRLF.
+    pub(super) async fn call(&self, method: &str, target: &str, extra: &str) -> Reply {
+        let mut stream = self.connect().await;
+        exchange(&mut stream, &request(method, target, extra)).await
+    }
+
+    pub(super) async fn get(&self, target: &str) -> Reply {
+        self.call("GET", target, "").await
+    }
+
+    /// What the member stage would publish next.
+    pub(super) fn member(&self, change: impl FnOnce(&mut MemberView)) {
+        self.member.send_modify(|member| change(Arc::make_mut(member)));
+    }
+
+    /// The next command, within the deadline.
+    pub(super) async fn command(&mut self) -> command::Request {
+        within(self.commands.recv()).await.expect("the API holds a sender")
+    }
+}
+
+pub(super) fn request(method: &str, target: &str, extra: &str) -> String {
+    format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{extra}\r\n")
+}
+
+/// Fails loudly instead of hanging.
+pub(super) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(DEADLINE, future).await.expect("within the deadline")
+}
+
+/// Sends, and reads up to the end of the connection.
+pub(super) async fn exchange(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), request: &str) -> Reply {
+    within(stream.write_all(request.as_bytes())).await.unwrap();
+    within(stream.flush()).await.unwrap();
+    read_reply(stream).await
+}
+
+pub(super) async fn read_reply(stream: &mut (impl AsyncRead + Unpin)) -> Reply {
+    Reply::parse(&read_all(stream).await)
+}
+
+/// Everything up to the end; a reset ends it too.
+pub(super) async fn read_all(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut bytes = Vec::new();
+    let _ = within(stream.read_to_end(&mut bytes)).await;
+    String::from_utf8(bytes).unwrap()
+}
+
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) head: String,
+    pub(super) body: String,
+}
+
+impl Reply {
+    fn parse(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(super) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// The code of a problem document, or "-" for a success.
+    pub(super) fn code(&self) -> String {
+        if self.status < 400 {
+            return "-".into();
+        }
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        self.json()["code"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Who calls over TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Client {
+    Nobody,
+    /// Signed by nobody we know.
+    Stranger,
+    /// Verified as `monitor`.
+    Monitor,
+    /// Verified as `agent`, which may control.
+    Agent,
+}
+
+pub(super) struct Certificates {
+    server: rcgen::CertifiedKey<rcgen::KeyPair>,
+    stranger: rcgen::CertifiedKey<rcgen::KeyPair>,
+    monitor: rcgen::CertifiedKey<rcgen::KeyPair>,
+    agent: rcgen::CertifiedKey<rcgen::KeyPair>,
+}
+
+impl Certificates {
+    fn new() -> Self {
+        let make = |name: &str| rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+        Self {
+            server: make("localhost"),
+            stranger: make("stranger"),
+            monitor: make("monitor"),
+            agent: make("agent"),
+        }
+    }
+
+    /// Offers the server certificate, as etcd's own or as the self-signed one.
+    pub(super) fn server_tls(&self, etcd_certificate: bool, trust_loaded: bool) -> ServerTls {
+        let (chain, key) = parts(&self.server);
+        let config = rustls::ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(Arc::new(Anybody))
+            .with_single_cert(chain, key)
+            .unwrap();
+        let config = Arc::new(config);
+        let known = [("monitor", self.monitor.cert.der().clone()), ("agent", self.agent.cert.der().clone())];
+        let classify = move |chain: &[CertificateDer<'_>]| {
+            let found = known.iter().find(|(_, der)| trust_loaded && *der == chain[0]);
+            found.map_or(ClientIdentity::Unverified, |(name, _)| ClientIdentity::Verified {
+                cn: None,
+                sans: vec![(*name).into()],
+            })
+        };
+        let offer = Arc::new(move || Some(Arc::clone(&config)));
+        ServerTls { offer, etcd_certificate, trust_not_loaded: !trust_loaded, classify: Arc::new(classify) }
+    }
+
+    fn client_config(&self, client: Client) -> rustls::ClientConfig {
+        let builder = rustls::ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anybody));
+        let shown = match client {
+            Client::Nobody => return builder.with_no_client_auth(),
+            Client::Stranger => &self.stranger,
+            Client::Monitor => &self.monitor,
+            Client::Agent => &self.agent,
+        };
+        let (chain, key) = parts(shown);
+        builder.with_client_auth_cert(chain, key).unwrap()
+    }
+}
+
+fn parts(
+    certified: &rcgen::CertifiedKey<rcgen::KeyPair>,
+) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    (vec![certified.cert.der().clone()], key.into())
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Takes every certificate, on either side.
+#[derive(Debug)]
+struct Anybody;
+
+type Signature = Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error>;
+
+impl rustls::client::danger::ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        Ok(rustls::client::danger::ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Signature {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Signature {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl rustls::server::danger::ClientCertVerifier for Anybody {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[rustls::DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<rustls::server::danger::ClientCertVerified, rustls::Error> {
+        Ok(rustls::server::danger::ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Signature {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Signature {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
