@@ -69,7 +69,8 @@ impl Signals {
             (libc::SIGHUP, Meaning::Reload),
         ];
         let ignored = IGNORED.map(|(number, name)| (number, Meaning::Nothing(name)));
-        let real_time = (libc::SIGRTMIN()..=libc::SIGRTMAX()).map(|number| (number, Meaning::Nothing("a real-time signal")));
+        let real_time = (libc::SIGRTMIN()..=libc::SIGRTMAX())
+            .map(|number| (number, Meaning::Nothing("a real-time signal")));
         let streams = meant
             .into_iter()
             .chain(ignored)
@@ -99,5 +100,67 @@ impl Signals {
             Poll::Pending
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use crate::supervise::process::rerun::{self, run};
+
+    use super::*;
+
+    /// A signal that has been sent to the own process is delivered before the call returns, unless it is blocked.
+    fn send(number: libc::c_int) {
+        let signal = rustix::process::Signal::from_named_raw(number).unwrap();
+        rustix::process::kill_process(rustix::process::getpid(), signal).unwrap();
+    }
+
+    #[test]
+    fn e14_e15_stop_signals_become_events_and_the_others_end_nothing() {
+        const NAME: &str = "e14_e15_stop_signals_become_events_and_the_others_end_nothing";
+        if rerun::role().is_none() {
+            let test = rerun::test(module_path!(), NAME, "wrapper");
+            // Somebody's blocked SIGTERM and ignored SIGINT must not make us deaf.
+            let mut env = Command::new("env");
+            env.args(["--block-signal=TERM", "--ignore-signal=INT"])
+                .arg(test.get_program())
+                .args(test.get_args());
+            env.envs(test.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            return rerun::passes(env);
+        }
+        run(async {
+            let mut signals = Signals::register().unwrap();
+            for (number, _) in IGNORED {
+                send(number);
+            }
+            send(libc::SIGPIPE);
+            send(libc::SIGHUP);
+            assert_eq!(signals.next().await, Event::Reload);
+            // Sent before anybody asks, and kept.
+            send(libc::SIGTERM);
+            assert_eq!(signals.next().await, Event::Shutdown(Shutdown::Terminate));
+            send(libc::SIGUSR1);
+            send(libc::SIGTERM);
+            assert_eq!(signals.next().await, Event::Force);
+            send(libc::SIGINT);
+            assert_eq!(signals.next().await, Event::Force);
+            send(libc::SIGHUP);
+            assert_eq!(signals.next().await, Event::Reload);
+        });
+    }
+
+    #[test]
+    fn e15_sigint_first_is_an_interrupt() {
+        const NAME: &str = "e15_sigint_first_is_an_interrupt";
+        if rerun::role().is_none() {
+            return rerun::passes(rerun::test(module_path!(), NAME, "wrapper"));
+        }
+        run(async {
+            let mut signals = Signals::register().unwrap();
+            send(libc::SIGINT);
+            assert_eq!(signals.next().await, Event::Shutdown(Shutdown::Interrupt));
+        });
     }
 }

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 
+#[cfg(test)]
+mod tests;
+
 /// Entries that a report describes one by one.
 const DETAILS: usize = 16;
 
@@ -82,7 +85,12 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// The directory itself, which may be named by a symbolic link, as for etcd.
     fn root(&mut self) -> rustix::io::Result<()> {
-        let root = rustix::fs::openat(CWD, &self.path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let root = rustix::fs::openat(
+            CWD,
+            &self.path,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
         let stat = rustix::fs::fstat(&root)?;
         let top = rustix::fs::stat("/")?;
         if (stat.st_dev, stat.st_ino) == (top.st_dev, top.st_ino) {
@@ -110,7 +118,10 @@ impl Walk<'_> {
             match entry {
                 Ok(entry) => {
                     let name = entry.file_name();
-                    let plain = matches!(entry.file_type(), FileType::RegularFile | FileType::Directory | FileType::Unknown);
+                    let plain = matches!(
+                        entry.file_type(),
+                        FileType::RegularFile | FileType::Directory | FileType::Unknown
+                    );
                     if name == c"." || name == c".." {
                         continue;
                     }
@@ -168,8 +179,19 @@ impl Walk<'_> {
     }
 
     /// Changes what `name` stands for now, if it is still of this kind and ours; false if it is not.
-    fn change_entry(&self, parent: &OwnedFd, name: &CStr, kind: FileType, wanted: Mode) -> rustix::io::Result<bool> {
-        let entry = rustix::fs::openat(parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    fn change_entry(
+        &self,
+        parent: &OwnedFd,
+        name: &CStr,
+        kind: FileType,
+        wanted: Mode,
+    ) -> rustix::io::Result<bool> {
+        let entry = rustix::fs::openat(
+            parent,
+            name,
+            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
         let stat = rustix::fs::fstat(&entry)?;
         if FileType::from_raw_mode(stat.st_mode) != kind || stat.st_uid != self.uid {
             return Ok(false);
@@ -205,7 +227,8 @@ impl Walk<'_> {
         if self.report.details.len() == DETAILS {
             return;
         }
-        let path = name.map_or_else(|| self.path.clone(), |name| self.path.join(OsStr::from_bytes(name.to_bytes())));
+        let path =
+            name.map_or_else(|| self.path.clone(), |name| self.path.join(OsStr::from_bytes(name.to_bytes())));
         let rights = stat.map_or_else(String::new, |stat| {
             format!("mode {:04o}, owner {}:{}, ", stat.st_mode & 0o7777, stat.st_uid, stat.st_gid)
         });
@@ -233,15 +256,29 @@ fn open_directory(parent: &OwnedFd, name: &CStr) -> rustix::io::Result<OwnedFd> 
 /// # Errors
 /// Text for exit 12 with path, mode, owner and our uid (H4).
 pub fn check_writable(dir: &Path) -> Result<(), String> {
-    let absolute = std::path::absolute(dir).map_err(|error| format!("data directory {}: {error}", dir.display()))?;
-    let nearest = absolute.ancestors().find(|path| std::fs::symlink_metadata(path).is_ok()).unwrap_or(Path::new("/"));
+    let absolute =
+        std::path::absolute(dir).map_err(|error| format!("data directory {}: {error}", dir.display()))?;
+    let nearest =
+        absolute.ancestors().find(|path| std::fs::symlink_metadata(path).is_ok()).unwrap_or(Path::new("/"));
     let usable = std::fs::metadata(nearest).and_then(|found| match found.is_dir() {
-        true => Ok(rustix::fs::accessat(CWD, nearest, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?),
+        true => Ok(rustix::fs::accessat(
+            CWD,
+            nearest,
+            Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK,
+            AtFlags::EACCESS,
+        )?),
         false => Err(io::Error::from_raw_os_error(libc::ENOTDIR)),
     });
     usable.map_err(|error| {
-        let place = if nearest == absolute { String::new() } else { format!("{} cannot be made in ", absolute.display()) };
-        format!("data directory {place}{}: {error}; etcd needs a directory that our uid may write", describe(nearest))
+        let place = if nearest == absolute {
+            String::new()
+        } else {
+            format!("{} cannot be made in ", absolute.display())
+        };
+        format!(
+            "data directory {place}{}: {error}; etcd needs a directory that our uid may write",
+            describe(nearest)
+        )
     })
 }
 
@@ -257,171 +294,5 @@ pub fn describe(path: &Path) -> String {
             found.gid(),
         ),
         Err(_) => format!("{} (our uid {uid})", path.display()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs::{Permissions, create_dir, read_dir, set_permissions, write};
-    use std::os::unix::fs::{PermissionsExt, chown, symlink};
-    use std::os::unix::process::CommandExt;
-
-    use crate::supervise::process::rerun;
-
-    use super::*;
-
-    fn mode(path: &Path) -> u32 {
-        std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
-    }
-
-    fn file(path: &Path, mode: u32) {
-        write(path, "x").unwrap();
-        set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    }
-
-    fn folder(path: &Path, mode: u32) {
-        create_dir(path).unwrap();
-        set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    }
-
-    #[test]
-    fn h1_an_absent_directory_is_fine() {
-        let place = tempfile::tempdir().unwrap();
-        assert_eq!(repair(&place.path().join("new.etcd"), &Limits::default()), Report::default());
-    }
-
-    #[test]
-    fn h2_h3_every_mode_below_is_set_at_every_walk() {
-        let place = tempfile::tempdir().unwrap();
-        let data = place.path().join("new.etcd");
-        folder(&data, 0o2770);
-        folder(&data.join("member"), 0o755);
-        folder(&data.join("member/snap"), 0o770);
-        file(&data.join("member/snap/db"), 0o660);
-        file(&data.join("member/tool"), 0o755);
-        for changed in [5, 0, 1] {
-            let report = repair(&data, &Limits::default());
-            assert_eq!(report, Report { seen: 5, changed, ..Report::default() });
-            assert_eq!(mode(&data), 0o700);
-            assert_eq!(mode(&data.join("member")), 0o700);
-            assert_eq!(mode(&data.join("member/snap")), 0o700);
-            assert_eq!(mode(&data.join("member/snap/db")), 0o600);
-            assert_eq!(mode(&data.join("member/tool")), 0o600);
-            if changed == 0 {
-                set_permissions(data.join("member/snap/db"), Permissions::from_mode(0o660)).unwrap();
-            }
-        }
-    }
-
-    #[test]
-    fn symbolic_links_below_are_not_followed_but_the_directory_may_be_one() {
-        let place = tempfile::tempdir().unwrap();
-        let (data, outside) = (place.path().join("data"), place.path().join("outside"));
-        folder(&data, 0o700);
-        folder(&outside, 0o755);
-        file(&outside.join("file"), 0o644);
-        file(&data.join("own"), 0o644);
-        symlink(&outside, data.join("folder")).unwrap();
-        symlink(outside.join("file"), data.join("file")).unwrap();
-        symlink(&data, place.path().join("link")).unwrap();
-        let report = repair(&place.path().join("link"), &Limits::default());
-        assert_eq!(report, Report { seen: 4, changed: 1, ..Report::default() });
-        assert_eq!((mode(&outside), mode(&outside.join("file"))), (0o755, 0o644));
-        assert_eq!(mode(&data.join("own")), 0o600);
-    }
-
-    #[test]
-    fn the_root_of_the_file_system_is_refused() {
-        let report = repair(Path::new("/"), &Limits { entries: 0, ..Limits::default() });
-        assert_eq!((report.changed, report.seen), (0, 0));
-        assert!(report.details[0].contains("root of the file system"), "{report:?}");
-    }
-
-    #[test]
-    fn a_walk_is_cut_at_each_bound_and_says_so() {
-        let place = tempfile::tempdir().unwrap();
-        folder(&place.path().join("a"), 0o700);
-        folder(&place.path().join("a/b"), 0o700);
-        file(&place.path().join("a/b/deep"), 0o644);
-        for number in 0..100 {
-            file(&place.path().join(number.to_string()), 0o600);
-        }
-        let cut = |limits| repair(place.path(), &limits).cut.unwrap();
-        assert!(cut(Limits { depth: 1, ..Limits::default() }).contains("a/b lies deeper"));
-        assert!(cut(Limits { entries: 10, ..Limits::default() }).contains("more than 10 entries"));
-        assert!(cut(Limits { time: Duration::ZERO, ..Limits::default() }).contains("used"));
-        assert_eq!(mode(&place.path().join("a/b/deep")), 0o644);
-    }
-
-    #[test]
-    fn only_the_first_skipped_entries_are_described() {
-        needs_root();
-        let place = tempfile::tempdir().unwrap();
-        for number in 0..100 {
-            file(&place.path().join(number.to_string()), 0o660);
-            chown(place.path().join(number.to_string()), Some(12345), None).unwrap();
-        }
-        let report = repair(place.path(), &Limits::default());
-        assert_eq!((report.skipped, report.details.len()), (100, DETAILS));
-        assert!(report.details[0].contains("belongs to another user (mode 0660, owner 12345:"), "{report:?}");
-    }
-
-    #[test]
-    fn h4_a_foreign_file_is_skipped_and_the_rest_is_set_without_root() {
-        let Some(role) = rerun::role() else {
-            needs_root();
-            let place = tempfile::tempdir().unwrap();
-            set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
-            let data = place.path().join("data");
-            folder(&data, 0o750);
-            folder(&data.join("closed"), 0o000);
-            file(&data.join("closed/inside"), 0o640);
-            file(&data.join("unreadable"), 0o000);
-            file(&data.join("theirs"), 0o644);
-            for ours in ["", "closed", "closed/inside", "unreadable"] {
-                chown(data.join(ours), Some(65532), Some(65532)).unwrap();
-            }
-            let mut walker = rerun::test(module_path!(), "h4_a_foreign_file_is_skipped_and_the_rest_is_set_without_root", data);
-            walker.uid(65532).gid(65532);
-            rerun::passes(walker);
-            return;
-        };
-        let data = PathBuf::from(role);
-        let report = repair(&data, &Limits::default());
-        assert_eq!((report.changed, report.skipped), (4, 1), "{report:?}");
-        let expected = "theirs: it belongs to another user (mode 0644, owner 0:0, our uid 65532)";
-        assert!(report.details[0].ends_with(expected), "{report:?}");
-        assert_eq!(read_dir(data.join("closed")).unwrap().count(), 1);
-        assert_eq!(mode(&data.join("closed/inside")), 0o600);
-        assert_eq!(mode(&data.join("unreadable")), 0o600);
-    }
-
-    #[test]
-    fn h4_a_directory_that_cannot_be_written_is_named_with_mode_owner_and_uid() {
-        let Some(role) = rerun::role() else {
-            needs_root();
-            let place = tempfile::tempdir().unwrap();
-            set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
-            file(&place.path().join("file"), 0o644);
-            let name = "h4_a_directory_that_cannot_be_written_is_named_with_mode_owner_and_uid";
-            let mut asker = rerun::test(module_path!(), name, place.path());
-            asker.uid(65532).gid(65532);
-            rerun::passes(asker);
-            // The owner may write, so the same place is fine for root.
-            assert_eq!(check_writable(&place.path().join("absent/deep")), Ok(()));
-            return;
-        };
-        let place = PathBuf::from(role);
-        let there = check_writable(&place).unwrap_err();
-        let rights = format!("{} (mode 0755, owner 0:0, our uid 65532): Permission denied", place.display());
-        assert!(there.contains(&rights), "{there}");
-        let absent = check_writable(&place.join("absent/deep")).unwrap_err();
-        assert!(absent.contains("absent/deep cannot be made in ") && absent.contains(&rights), "{absent}");
-        let file = check_writable(&place.join("file")).unwrap_err();
-        assert!(file.contains("Not a directory"), "{file}");
-    }
-
-    fn needs_root() {
-        assert!(rustix::process::geteuid().is_root(), "makes files of other users: run the tests as root");
     }
 }

@@ -42,7 +42,9 @@ impl NotifySocket {
         // No name given: the kernel picks a free abstract one.
         bind(&socket, &SocketAddrUnix::new_unnamed())?;
         let name = SocketAddrUnix::try_from(getsockname(&socket)?)?;
-        let name = name.abstract_name().ok_or_else(|| io::Error::other("the kernel gave the socket no abstract name"))?;
+        let name = name
+            .abstract_name()
+            .ok_or_else(|| io::Error::other("the kernel gave the socket no abstract name"))?;
         let address = OsString::from_vec([b"@", name].concat());
         let socket = UnixDatagram::from_std(std::os::unix::net::UnixDatagram::from(socket))?;
         Ok(Self { socket, address })
@@ -139,11 +141,14 @@ mod tests {
             let program = std::env::current_exe().unwrap();
             let shell = rerun::test(module_path!(), NAME, "child");
             let role = shell.get_envs().next().unwrap();
-            let mut args: Vec<OsString> = vec![OsString::from_vec([role.0.as_bytes(), b"=child"].concat()), program.into()];
+            let mut args: Vec<OsString> =
+                vec![OsString::from_vec([role.0.as_bytes(), b"=child"].concat()), program.into()];
             args.extend(shell.get_args().map(OsString::from));
             let lock = tempfile::tempfile().unwrap();
             let program = std::path::Path::new("/usr/bin/env");
-            let mut child = spawn(&Launch { program, args: &args, notify_socket: socket.address(), lock: lock.as_fd() }).unwrap();
+            let mut child =
+                spawn(&Launch { program, args: &args, notify_socket: socket.address(), lock: lock.as_fd() })
+                    .unwrap();
             socket.ready(child.pid()).await.unwrap();
             child.wait().await;
         });

@@ -152,9 +152,8 @@ fn fork(command: &mut Command, inherit: Option<BorrowedFd<'_>>) -> io::Result<(C
     let mut registered = reaper::registry();
     let mut spawned = command.spawn()?;
     let pid = Pid::from_child(&spawned);
-    let watched = rustix::process::pidfd_open(pid, PidfdFlags::empty())
-        .map_err(io::Error::from)
-        .and_then(watch);
+    let watched =
+        rustix::process::pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from).and_then(watch);
     match watched {
         Ok(pidfd) => {
             registered.insert(pid.as_raw_pid(), None);
@@ -203,9 +202,21 @@ fn prepare(parent: Pid, inherit: Option<RawFd>) -> io::Result<()> {
 /// Default action for every signal, and none blocked. Exec resets handlers by itself, but keeps what is ignored.
 #[expect(unsafe_code, reason = "std and rustix have no signal dispositions")]
 fn reset_signals() {
+    // The kernel's `sigaction` (at most 32 bytes) with SIG_DFL, no flags, empty mask. Not the libc's function, which spares
+    // two signals of its own.
+    let default = [0_u64; 4];
     for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: SIG_DFL runs no code of ours; a signal that cannot be changed fails without effect.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: the kernel reads `default`, which outlives the call, and 8 is the size of its signal sets. SIG_DFL runs
+        // no code of ours; for SIGKILL and SIGSTOP the call fails without effect.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                8_usize,
+            )
+        };
     }
     unblock_signals();
 }
@@ -238,7 +249,8 @@ fn keep_exit_statuses() {
 
 /// Reaps the process behind `pidfd` if it has ended. `Err` when it is not our child any more.
 fn reap(pidfd: BorrowedFd<'_>) -> rustix::io::Result<Option<ExitStatus>> {
-    let status = rustix::process::waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
+    let status =
+        rustix::process::waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?;
     Ok(status.map(|status: WaitIdStatus| match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => ExitStatus::Exited(code),
         (None, Some(signal)) => ExitStatus::Signaled(signal),
@@ -263,7 +275,8 @@ pub(super) fn receive(socket: BorrowedFd<'_>, message: &mut [u8]) -> io::Result<
         header.msg_iovlen = 1;
         header.msg_control = control.as_mut_ptr().cast();
         header.msg_controllen = size_of_val(&control) as _;
-        let length = libc::recvmsg(socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
+        let length =
+            libc::recvmsg(socket.as_raw_fd(), &mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
         let Ok(length) = usize::try_from(length) else { return Err(io::Error::last_os_error()) };
         let found = libc::CMSG_FIRSTHDR(&header);
         let wanted = libc::CMSG_LEN(size_of::<libc::ucred>() as libc::c_uint);

@@ -42,13 +42,17 @@ pub fn resolve_etcd(flag: Option<&Path>) -> Result<PathBuf, ResolveError> {
     resolve_among(flag, own.as_deref(), path.as_deref())
 }
 
-fn resolve_among(flag: Option<&Path>, own: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, ResolveError> {
+fn resolve_among(
+    flag: Option<&Path>,
+    own: Option<&Path>,
+    path: Option<&OsStr>,
+) -> Result<PathBuf, ResolveError> {
     if let Some(flag) = flag {
-        return executable(flag)
-            .map_err(|error| ResolveError::Flag(format!("{}: {error}", describe(flag))));
+        return executable(flag).map_err(|error| ResolveError::Flag(format!("{}: {error}", describe(flag))));
     }
     let beside = own.and_then(Path::parent).map(|folder| folder.join("etcd"));
-    let on_path = path.map(|list| std::env::split_paths(list).map(|folder| folder.join("etcd")).collect::<Vec<_>>());
+    let on_path =
+        path.map(|list| std::env::split_paths(list).map(|folder| folder.join("etcd")).collect::<Vec<_>>());
     let mut seen = Vec::new();
     for candidate in beside.into_iter().chain(on_path.into_iter().flatten()) {
         match executable(&candidate) {
@@ -83,7 +87,9 @@ async fn version_within(program: &Path, limit: Duration) -> Option<String> {
     let mut command = clean_command(program);
     command.arg("--version").stdout(Stdio::piped()).stderr(Stdio::null());
     let (mut child, stdout) = fork(&mut command, None)
-        .inspect_err(|error| tracing::warn!(program = %describe(program), %error, "cannot ask for its version"))
+        .inspect_err(
+            |error| tracing::warn!(program = %describe(program), %error, "cannot ask for its version"),
+        )
         .ok()?;
     // Without a pipe to read from the child finds it closed, and ends.
     let output = stdout.and_then(|stdout| pipe::Receiver::from_owned_fd(stdout.into()).ok());
@@ -115,7 +121,8 @@ async fn read_version(stdout: impl AsyncRead + Unpin) -> Option<String> {
 /// `etcd Version: 3.5.30` → `3.5.30`.
 fn parse_version(text: &str) -> Option<String> {
     let version = text.lines().find_map(|line| line.strip_prefix("etcd Version:"))?.trim();
-    let plausible = !version.is_empty() && version.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    let plausible =
+        !version.is_empty() && version.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
     plausible.then(|| version.to_owned())
 }
 
@@ -133,7 +140,15 @@ mod tests {
     fn script(path: &Path, mode: &str, text: &str) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let write = "printf '#!/bin/sh\n%s\n' \"$1\" >\"$0\" && chmod \"$2\" \"$0\"";
-        assert!(Command::new("/bin/sh").args(["-c", write]).arg(path).args([text, mode]).status().unwrap().success());
+        assert!(
+            Command::new("/bin/sh")
+                .args(["-c", write])
+                .arg(path)
+                .args([text, mode])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     #[test]
@@ -146,8 +161,8 @@ mod tests {
         run(async {
             let place = tempfile::tempdir().unwrap();
             let etcd = place.path().join("etcd");
-            script(&etcd, "755", "echo \"etcd Version: 3.4.34 ($*)\" | tr -d '()' | sed 's/ --version/+&/; s/+ //'");
-            assert_eq!(etcd_version(&etcd).await.as_deref(), Some("3.4.34+--version"));
+            script(&etcd, "755", "echo \"etcd Version: 3.4.34$1\"");
+            assert_eq!(etcd_version(&etcd).await.as_deref(), Some("3.4.34--version"));
             assert_eq!(etcd_version(&place.path().join("absent")).await, None);
         });
     }
@@ -179,7 +194,8 @@ mod tests {
     #[test]
     fn the_flag_wins_then_our_own_folder_then_path() {
         let place = tempfile::tempdir().unwrap();
-        let [flag, own, first, second] = ["flag/e", "own/wrapper", "first/etcd", "second/etcd"].map(|p| place.path().join(p));
+        let [flag, own, first, second] =
+            ["flag/e", "own/wrapper", "first/etcd", "second/etcd"].map(|p| place.path().join(p));
         let beside = place.path().join("own/etcd");
         let path = std::env::join_paths([first.parent().unwrap(), second.parent().unwrap()]).unwrap();
         let resolve = |flag: Option<&Path>| resolve_among(flag, Some(&own), Some(&path));

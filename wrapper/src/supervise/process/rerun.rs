@@ -33,13 +33,19 @@ pub(crate) fn arguments(module: &str, name: &str) -> [OsString; 3] {
 pub(crate) fn passes(mut command: Command) {
     let output = command.output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && out.contains(" 1 passed"), "{command:?}: {}\n{out}\n{err}", output.status);
+    assert!(
+        output.status.success() && out.contains(" 1 passed"),
+        "{command:?}: {}\n{out}\n{err}",
+        output.status
+    );
 }
 
 /// Runs `future` on a runtime like the wrapper's, and fails after the deadline.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(DEADLINE, future).await.expect("the test came to no end in time") })
+    runtime.block_on(async {
+        tokio::time::timeout(DEADLINE, future).await.expect("the test came to no end in time")
+    })
 }
 
 /// Asks again and again until there is an answer; inside [`run`], which ends it.

@@ -16,8 +16,12 @@ use super::*;
 
 fn start(program: &str, args: &[&str], lock: &File) -> Result<Child, SpawnError> {
     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-    let launch =
-        Launch { program: Path::new(program), args: &args, notify_socket: OsStr::new("@ours"), lock: lock.as_fd() };
+    let launch = Launch {
+        program: Path::new(program),
+        args: &args,
+        notify_socket: OsStr::new("@ours"),
+        lock: lock.as_fd(),
+    };
     spawn(&launch)
 }
 
@@ -59,7 +63,10 @@ fn f9_f10_e15_etcd_starts_in_a_clean_place_whatever_ours_is_like() {
                      exec env --ignore-signal=HUP --ignore-signal=CHLD --block-signal=TERM \"$0\" \"$@\"";
         shell.args(["-c", dirty]).arg(test.get_program()).args(test.get_args());
         shell.envs(test.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        shell.env("ETCD_NAME", "wrong").env(OsStr::from_bytes(b"ETCD_\xff"), "1").env("NOTIFY_SOCKET", "/parents");
+        shell
+            .env("ETCD_NAME", "wrong")
+            .env(OsStr::from_bytes(b"ETCD_\xff"), "1")
+            .env("NOTIFY_SOCKET", "/parents");
         shell.env("KEPT", "1");
         rerun::passes(shell);
         return;
@@ -72,26 +79,35 @@ fn f9_f10_e15_etcd_starts_in_a_clean_place_whatever_ours_is_like() {
         let environment = read(proc.join("environ")).unwrap();
         let variables: Vec<&[u8]> = environment.split(|byte| *byte == 0).collect();
         assert!(!variables.iter().any(|variable| variable.starts_with(b"ETCD_")), "{variables:?}");
-        assert!(variables.contains(&b"NOTIFY_SOCKET=@ours".as_slice()) && variables.contains(&b"KEPT=1".as_slice()));
+        assert!(
+            variables.contains(&b"NOTIFY_SOCKET=@ours".as_slice())
+                && variables.contains(&b"KEPT=1".as_slice())
+        );
 
         let limits = read_to_string(proc.join("limits")).unwrap();
-        let files: Vec<&str> = limits.lines().find(|l| l.starts_with("Max open files")).unwrap().split_whitespace().collect();
+        let files: Vec<&str> =
+            limits.lines().find(|l| l.starts_with("Max open files")).unwrap().split_whitespace().collect();
         assert_eq!(files[3], files[4]);
         assert_ne!(files[3], "512");
 
         let status = read_to_string(proc.join("status")).unwrap();
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        let field =
+            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
         assert_eq!(field("Umask:"), "0077");
         assert_eq!((field("SigBlk:"), field("SigIgn:")), ("0".repeat(16), "0".repeat(16)));
         assert_eq!(rustix::process::getpgid(Some(child.pid)).unwrap(), child.pid);
 
-        let descriptors = read_dir(proc.join("fd")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let descriptors =
+            read_dir(proc.join("fd")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut descriptors: Vec<i32> = descriptors.map(|name| name.parse().unwrap()).collect();
         descriptors.sort_unstable();
         assert_eq!(descriptors, [0, 1, 2, lock.as_raw_fd()]);
         assert_eq!(read_link(proc.join("fd/0")).unwrap(), Path::new("/dev/null"));
         for same in ["fd/1", "fd/2", "cwd"] {
-            assert_eq!(read_link(proc.join(same)).unwrap(), read_link(Path::new("/proc/self").join(same)).unwrap());
+            assert_eq!(
+                read_link(proc.join(same)).unwrap(),
+                read_link(Path::new("/proc/self").join(same)).unwrap()
+            );
         }
 
         // Ignored SIGCHLD would have lost this status.
@@ -187,6 +203,7 @@ fn f8_no_room_for_a_process_is_an_error_and_we_go_on() {
 }
 
 #[test]
+#[expect(clippy::zombie_processes, reason = "the reaper under test does the waiting")]
 fn f1_500_orphans_are_reaped_and_the_childs_status_is_kept_for_its_owner() {
     const NAME: &str = "f1_500_orphans_are_reaped_and_the_childs_status_is_kept_for_its_owner";
     let Some(place) = rerun::role() else {
@@ -201,9 +218,14 @@ fn f1_500_orphans_are_reaped_and_the_childs_status_is_kept_for_its_owner() {
         let mut killed = sh("kill -KILL $$");
         let mut living = sh("exec sleep 600");
         // 500 processes that hang in the opening of a pipe until their group is ended.
-        let script = "mkfifo pipe; i=0; while [ $i -lt 500 ]; do read -r line <pipe & i=$((i+1)); done; : >started";
-        let parent =
-            Command::new("/bin/sh").args(["-c", script]).current_dir(&place).process_group(0).spawn().unwrap();
+        let script =
+            "mkfifo pipe; i=0; while [ $i -lt 500 ]; do read -r line <pipe & i=$((i+1)); done; : >started";
+        let parent = Command::new("/bin/sh")
+            .args(["-c", script])
+            .current_dir(&place)
+            .process_group(0)
+            .spawn()
+            .unwrap();
         let group = Pid::from_child(&parent);
         until(|| Path::new(&place).join("started").exists().then_some(())).await;
         kill_process_group(group, Signal::TERM).unwrap();
@@ -214,7 +236,10 @@ fn f1_500_orphans_are_reaped_and_the_childs_status_is_kept_for_its_owner() {
         living.signal(Signal::TERM).unwrap();
         assert_eq!(living.wait().await, ExitStatus::Signaled(libc::SIGTERM));
         until(|| {
-            let left = rustix::process::waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
+            let left = rustix::process::waitid(
+                WaitId::All,
+                WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
+            );
             (left.err() == Some(Errno::CHILD)).then_some(())
         })
         .await;
