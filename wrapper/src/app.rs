@@ -49,9 +49,13 @@ pub async fn run(flags: StartFlags, signals: Signals, telemetry: &Telemetry, beg
     let paths = paths(&flags);
     let ended = start(&flags, paths.clone(), signals).await;
     let (code, detail, phase, generation, etcd) = match ended {
-        Ok(Ended { exit, phase, generation, etcd }) => {
-            (ExitCode::of(&exit), Some(exit.detail).filter(|detail| !detail.is_empty()), phase, generation, etcd)
-        }
+        Ok(Ended { exit, phase, generation, etcd }) => (
+            ExitCode::of(&exit),
+            Some(exit.detail).filter(|detail| !detail.is_empty()),
+            phase,
+            generation,
+            etcd,
+        ),
         Err(failure) => (failure.code, Some(failure.detail), view::Phase::Initializing, 0, None),
     };
     let end = End { code, phase, generation, uptime: began.elapsed(), etcd, error: detail };
@@ -85,7 +89,10 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     let address = listener.local_addr().map_err(|error| failure(ExitCode::BindFailed, error))?;
     info!(%address, version = env!("CARGO_PKG_VERSION"), pid = std::process::id(), "etcd-wrapper listens");
     if address.port() != 9095 {
-        warn!(port = address.port(), "the sidecar's own stop call goes to port 9095 and will not reach this port");
+        warn!(
+            port = address.port(),
+            "the sidecar's own stop call goes to port 9095 and will not reach this port"
+        );
     }
 
     let program = binary::resolve_etcd(flags.etcd_path.as_deref())
@@ -121,9 +128,15 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     let volume = volume::watch(core_seen.clone(), paths.state_dir.clone())
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
     let (publisher, published) = api::publisher::Publisher::new(views.clone(), metrics.clone(), volume);
-    let api = Arc::new(Api::new(api_settings(flags), views, published, commands, metrics.clone(), closing_seen.clone()));
-    let server_tls = wire::listener_tls(tls_seen.server.clone(), host_names(flags))
-        .map_err(|error| failure(ExitCode::Failed, format!("make a self-signed certificate: {error}")))?;
+    let api = Arc::new(Api::new(
+        api_settings(flags),
+        views,
+        published,
+        commands,
+        metrics.clone(),
+        closing_seen.clone(),
+    ));
+    let server_tls = wire::listener_tls(tls_seen.server.clone(), host_names(flags));
     let targets = wire::targets(living_seen, tls_seen.client.clone(), flags);
 
     let panicked = Arc::new(Notify::new());
@@ -134,10 +147,16 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     watched("tls", &panicked, reloader.run(hangup.clone()));
     watched("publisher", &panicked, publisher.run());
     watched("member", &panicked, crate::member::run(targets, prober, member));
-    let serving = tokio::spawn(api::listener::serve(listener, api, server_tls, closing_seen));
+    let serving = tokio::spawn(api::listener::serve(
+        listener,
+        api,
+        server_tls,
+        closing_seen,
+        api::listener::Limits::of_this_process(),
+    ));
 
-    let (disk, completions) =
-        disk::start(paths.clone()).map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
+    let (disk, completions) = disk::start(paths.clone())
+        .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
     let ended = Supervisor::run(Parts {
         state,
         program,
@@ -201,10 +220,9 @@ fn found(state_dir: &Path) -> Found {
             false
         }
     };
-    let hold = hold::Hold::new(state_dir).read().map(|file| HoldFile {
-        owner: file.owner.map(Into::into),
-        reason: file.reason.into(),
-    });
+    let hold = hold::Hold::new(state_dir)
+        .read()
+        .map(|file| HoldFile { owner: file.owner.map(Into::into), reason: file.reason.into() });
     Found { clean_marker, hold }
 }
 

@@ -48,7 +48,9 @@ impl ExitCode {
     /// The machine's verdict as a code of the interface.
     pub fn of(exit: &crate::supervise::state::Exit) -> Self {
         let forced = exit.cause == "forced";
-        let known = Self::ALL.into_iter().find(|code| code.number() == exit.code && (*code != Self::Forced || forced));
+        let known = Self::ALL
+            .into_iter()
+            .find(|code| code.number() == exit.code && (*code != Self::Forced || forced));
         known.unwrap_or(Self::Failed)
     }
 

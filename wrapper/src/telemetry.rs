@@ -7,7 +7,6 @@
 //! stop probes or hold up a shutdown. What does not fit is dropped and counted. A closed stderr is no error.
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -38,7 +38,11 @@ pub struct Publisher {
 
 impl Publisher {
     /// Publishes index 1 at once, so that a reader always finds a position.
-    pub fn new(views: Views, metrics: Metrics, volume: watch::Receiver<Option<Volume>>) -> (Self, watch::Receiver<Published>) {
+    pub fn new(
+        views: Views,
+        metrics: Metrics,
+        volume: watch::Receiver<Option<Volume>>,
+    ) -> (Self, watch::Receiver<Published>) {
         let now = Now::read();
         let marks = Marks {
             index: 1,

@@ -16,48 +16,41 @@ use crate::member::view::Target;
 use crate::supervise::view::Alive;
 use crate::tls::client::server_name;
 use crate::tls::reload::ClientTls;
-use crate::tls::server::{ClientIdentity, ClientTrust, SelfSigned, ServerTls};
+use crate::tls::server::{ClientIdentity, SelfSigned, ServerTls};
 
 /// The listener's TLS: etcd's own certificate once loaded, a self-signed one until then.
-///
-/// # Errors
-/// There was no randomness for the self-signed key.
 pub(super) fn listener_tls(
-    mut loaded: watch::Receiver<Option<Arc<ServerTls>>>,
+    loaded: watch::Receiver<Option<Arc<ServerTls>>>,
     names: Vec<String>,
-) -> Result<watch::Receiver<listener::ServerTls>, rcgen::Error> {
-    let own = listener::ServerTls {
-        config: SelfSigned::new(names).config()?,
-        etcd_certificate: false,
-        trust: auth::ClientTrust::Absent,
-        classify: Arc::new(|_| auth::ClientIdentity::Unverified),
-    };
-    let (sender, receiver) = watch::channel(own.clone());
-    tokio::spawn(async move {
-        while loaded.changed().await.is_ok() {
-            let seen = loaded.borrow_and_update().clone();
-            sender.send_replace(seen.map_or_else(|| own.clone(), etcds));
+) -> Arc<listener::TlsNow> {
+    let own = Arc::new(SelfSigned::new(names));
+    Arc::new(move || match &*loaded.borrow() {
+        Some(tls) => etcds(tls.clone()),
+        None => {
+            let own = own.clone();
+            listener::ServerTls {
+                offer: Arc::new(move || {
+                    let config = own.config();
+                    config.inspect_err(|error| error!(%error, "make a self-signed certificate")).ok()
+                }),
+                etcd_certificate: false,
+                trust_not_loaded: false,
+                classify: Arc::new(|_| auth::ClientIdentity::Unverified),
+            }
         }
-    });
-    Ok(receiver)
+    })
 }
 
 fn etcds(tls: Arc<ServerTls>) -> listener::ServerTls {
-    let trust = match tls.trust() {
-        ClientTrust::Absent => auth::ClientTrust::Absent,
-        ClientTrust::NotLoaded => auth::ClientTrust::Unreadable,
-        ClientTrust::Loaded(_) => auth::ClientTrust::Loaded,
-    };
+    let config = tls.config();
     listener::ServerTls {
-        config: tls.config(),
+        offer: Arc::new(move || Some(config.clone())),
         etcd_certificate: true,
-        trust,
+        trust_not_loaded: tls.trust_not_loaded(),
         classify: Arc::new(move |shown| match tls.classify(Some(shown), UnixTime::now()) {
             ClientIdentity::None => auth::ClientIdentity::None,
             ClientIdentity::Unverified => auth::ClientIdentity::Unverified,
-            ClientIdentity::Verified { cn, sans } => {
-                auth::ClientIdentity::Verified { names: cn.into_iter().chain(sans).collect() }
-            }
+            ClientIdentity::Verified { cn, sans } => auth::ClientIdentity::Verified { cn, sans },
         }),
     }
 }

@@ -68,7 +68,12 @@ fn understood(body: bytes::Bytes) -> Answered {
         Err(error) => {
             let detail = format!("the served {error}");
             let refusal = Refusal { code: Code::ConfigInvalid, detail: detail.clone() };
-            Answered { reply: Reply::BadConfig(refusal), said: Some(detail), outcome: "garbled", config: None }
+            Answered {
+                reply: Reply::BadConfig(refusal),
+                said: Some(detail),
+                outcome: "garbled",
+                config: None,
+            }
         }
     }
 }

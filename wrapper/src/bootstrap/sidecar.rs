@@ -10,7 +10,6 @@ mod connect;
 mod exchange;
 mod trust;
 
-use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;

@@ -12,8 +12,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::member::readiness::Evaluation;
-use crate::member::volume::Volume;
 use crate::member::view::MemberView;
+use crate::member::volume::Volume;
 use crate::supervise::view::{CoreView, OverrideMode, Phase, Warning};
 use crate::tls::TlsView;
 

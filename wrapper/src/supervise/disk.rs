@@ -135,8 +135,9 @@ impl Desk {
 
     fn read_file(&mut self) -> Result<Plan, Refusal> {
         let path = self.paths.config_file.as_ref().expect("ReadFile is ordered only with --etcd-config-file");
-        let bytes = std::fs::read(path)
-            .map_err(|error| refusal(Code::FileUnreadable, crate::file_error::FileError::new("read", path, error)))?;
+        let bytes = std::fs::read(path).map_err(|error| {
+            refusal(Code::FileUnreadable, crate::file_error::FileError::new("read", path, error))
+        })?;
         let config = EtcdConfig::parse(bytes.into())
             .map_err(|error| refusal(Code::ConfigInvalid, format!("{}: {error}", path.display())))?;
         let config = Arc::new(config);
@@ -189,6 +190,7 @@ impl Desk {
 
     fn somebody_holds_the_lock(&self) -> bool {
         // Ours already: the child that would share it is gone in these phases.
-        self.lock.is_none() && matches!(StateLock::try_take(&self.paths.state_dir), Err(LockError::Held { .. }))
+        self.lock.is_none()
+            && matches!(StateLock::try_take(&self.paths.state_dir), Err(LockError::Held { .. }))
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Instant, SystemTime};
 use super::command::Refusal;
 use super::state::{self, Call, Outcome, State};
 use super::view::{
-    BootstrapState, BootstrapView, ChildView, ConfigSource, CoreView, ExitStatus, LastExit, Mode, OperationKind,
-    OperationPhase, OperationStatus, OperationView, OverrideView, Phase, SidecarWord, Warning,
+    BootstrapState, BootstrapView, ChildView, ConfigSource, CoreView, ExitStatus, LastExit, Mode,
+    OperationKind, OperationPhase, OperationStatus, OperationView, OverrideView, Phase, SidecarWord, Warning,
 };
 use crate::config::EtcdConfig;
 
@@ -90,7 +90,14 @@ impl Chronicle {
         self.child = Some(child);
     }
 
-    pub fn ended(&mut self, status: ExitStatus, requested: bool, clean: bool, cause: &'static str, now: SystemTime) {
+    pub fn ended(
+        &mut self,
+        status: ExitStatus,
+        requested: bool,
+        clean: bool,
+        cause: &'static str,
+        now: SystemTime,
+    ) {
         let generation = self.child.take().map_or(0, |child| child.generation);
         self.last_exit = Some(LastExit { generation, status, requested, clean, at: now, cause });
     }
@@ -153,7 +160,9 @@ impl Chronicle {
         if left.is_some() {
             self.phase = phase;
             self.phase_since = now;
-            if phase == Phase::Initializing || (phase == Phase::Configuring && left != Some(Phase::Initializing)) {
+            if phase == Phase::Initializing
+                || (phase == Phase::Configuring && left != Some(Phase::Initializing))
+            {
                 self.rounds = 0;
                 self.mode = None;
                 self.word = None;
@@ -168,22 +177,25 @@ impl Chronicle {
     }
 
     fn find_warnings(&mut self, state: &State, now: SystemTime) {
-        let unending = state
-            .override_
-            .as_ref()
-            .is_some_and(|standing| standing.ttl.is_none() && !standing.durable);
+        let unending =
+            state.override_.as_ref().is_some_and(|standing| standing.ttl.is_none() && !standing.durable);
         let lock = self.lock_note.clone().unwrap_or_else(|| "another process holds the lock".into());
         let found = [
             (state.lock_held, "lock_held", lock),
             (state.sidecar_busy, "sidecar_busy", "the sidecar works on the data directory".into()),
-            (unending, "override_without_end", "a readiness override stands that does not end by itself".into()),
+            (
+                unending,
+                "override_without_end",
+                "a readiness override stands that does not end by itself".into(),
+            ),
         ];
         let before = std::mem::take(&mut self.warnings);
         self.warnings = found
             .into_iter()
             .filter(|(raised, ..)| *raised)
             .map(|(_, code, detail)| {
-                let since = before.iter().find(|warning| warning.code == code).map_or(now, |warning| warning.since);
+                let since =
+                    before.iter().find(|warning| warning.code == code).map_or(now, |warning| warning.since);
                 Warning { code, since, detail }
             })
             .collect();

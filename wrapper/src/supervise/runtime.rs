@@ -318,7 +318,9 @@ impl Supervisor {
     }
 
     fn on_request(&mut self, request: Request) {
-        if matches!(request.command, Command::Shutdown(_)) || (self.state().takes_commands() && self.queue.is_empty()) {
+        if matches!(request.command, Command::Shutdown(_))
+            || (self.state().takes_commands() && self.queue.is_empty())
+        {
             self.command(request);
         } else {
             self.queue.push_back(request);

@@ -71,11 +71,6 @@ impl ServerTls {
         self.config.clone()
     }
 
-    /// Whom the listener believes.
-    pub fn trust(&self) -> &ClientTrust {
-        &self.trust
-    }
-
     /// True: certificates would be verified, but the CA cannot be read (503 `trust_not_loaded`).
     pub fn trust_not_loaded(&self) -> bool {
         matches!(self.trust, ClientTrust::NotLoaded)

@@ -89,7 +89,8 @@ impl Supervisor {
     }
 
     fn try_spawn(&mut self, plan: &Plan) -> Result<Event, String> {
-        let config = self.plan_config(plan).ok_or("the configuration to start is gone: a defect of the wrapper")?;
+        let config =
+            self.plan_config(plan).ok_or("the configuration to start is gone: a defect of the wrapper")?;
         let lock = self.lock.clone().ok_or("etcd.lock is not ours: a defect of the wrapper")?;
         let socket = NotifySocket::open().map_err(|error| format!("open the notify socket: {error}"))?;
         let child = process::spawn(&process::Launch {
@@ -111,7 +112,12 @@ impl Supervisor {
             config: config.clone(),
             source: plan.source,
         });
-        self.living.send_replace(Some(Alive { generation, config, posted: plan.is_posted(), ready_seen: false }));
+        self.living.send_replace(Some(Alive {
+            generation,
+            config,
+            posted: plan.is_posted(),
+            ready_seen: false,
+        }));
         Ok(Event::Spawned)
     }
 
@@ -146,8 +152,12 @@ impl Supervisor {
             };
             let verdict = match guard::quorum(&sight) {
                 guard::Verdict::Ok => Verdict::Safe,
-                guard::Verdict::WouldBreak(detail) => Verdict::Refused(Refusal { code: Code::WouldBreakQuorum, detail }),
-                guard::Verdict::Unknown(detail) => Verdict::Refused(Refusal { code: Code::GuardUnknown, detail }),
+                guard::Verdict::WouldBreak(detail) => {
+                    Verdict::Refused(Refusal { code: Code::WouldBreakQuorum, detail })
+                }
+                guard::Verdict::Unknown(detail) => {
+                    Verdict::Refused(Refusal { code: Code::GuardUnknown, detail })
+                }
             };
             Event::Guard { gate, verdict }
         });
