@@ -17,8 +17,8 @@ const LIMIT: Duration = Duration::from_secs(15);
 
 /// How to call.
 #[derive(Clone, Debug)]
-pub struct Caller {
-    pub addr: SocketAddr,
+pub(crate) struct Caller {
+    pub(crate) addr: SocketAddr,
     tls: Option<Arc<ClientConfig>>,
     from: Option<IpAddr>,
     limit: Duration,
@@ -26,41 +26,41 @@ pub struct Caller {
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    pub status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// Names in lower case.
-    pub headers: Vec<(String, String)>,
-    pub body: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
     /// The certificate that was shown, DER.
-    pub certificate: Option<Vec<u8>>,
+    pub(crate) certificate: Option<Vec<u8>>,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
 impl Caller {
     /// Plain HTTP.
-    pub fn plain(addr: SocketAddr) -> Self {
+    pub(crate) fn plain(addr: SocketAddr) -> Self {
         Self { addr, tls: None, from: None, limit: LIMIT }
     }
 
     /// TLS that believes anything, as the kubelet does.
     #[must_use]
-    pub fn tls(self) -> Self {
+    pub(crate) fn tls(self) -> Self {
         Self { tls: Some(Arc::new(believing().with_no_client_auth())), ..self }
     }
 
     /// TLS that shows a client certificate (PEM).
     #[must_use]
-    pub fn showing(self, cert_pem: &str, key_pem: &str) -> Self {
+    pub(crate) fn showing(self, cert_pem: &str, key_pem: &str) -> Self {
         let chain = CertificateDer::pem_slice_iter(cert_pem.as_bytes()).collect::<Result<_, _>>().unwrap();
         let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).unwrap();
         Self { tls: Some(Arc::new(believing().with_client_auth_cert(chain, key).unwrap())), ..self }
@@ -68,34 +68,34 @@ impl Caller {
 
     /// From another address of this machine, so that we are not its loopback peer.
     #[must_use]
-    pub fn from(self, address: IpAddr) -> Self {
+    pub(crate) fn from(self, address: IpAddr) -> Self {
         Self { from: Some(address), ..self }
     }
 
     #[must_use]
-    pub fn within(self, limit: Duration) -> Self {
+    pub(crate) fn within(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
 
     #[track_caller]
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.call("GET", path, &[], "")
     }
 
     #[track_caller]
-    pub fn post(&self, path: &str) -> Answer {
+    pub(crate) fn post(&self, path: &str) -> Answer {
         self.call("POST", path, &[], "")
     }
 
     #[track_caller]
-    pub fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(crate) fn call(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         self.try_call(method, path, headers, body)
             .unwrap_or_else(|error| panic!("{method} {path} at {}: {error}", self.addr))
     }
 
     /// # Errors
     /// Whatever the connection does.
-    pub fn try_call(
+    pub(crate) fn try_call(
         &self,
         method: &str,
         path: &str,
@@ -130,7 +130,7 @@ impl Caller {
     ///
     /// # Errors
     /// As connect.
-    pub fn connect(&self) -> io::Result<TcpStream> {
+    pub(crate) fn connect(&self) -> io::Result<TcpStream> {
         let stream = match self.from {
             None => TcpStream::connect_timeout(&self.addr, self.limit)?,
             Some(from) => {

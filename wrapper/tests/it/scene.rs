@@ -18,15 +18,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::http::{Answer, Caller};
 
-pub const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// Longer than anything a healthy member takes on a busy machine.
-pub const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// The pod's name and the member's.
-pub const MEMBER: &str = "etcd-main-0";
+pub(crate) const MEMBER: &str = "etcd-main-0";
 
 /// Which etcd the wrapper starts.
 #[derive(Clone, Debug)]
-pub enum Etcd {
+pub(crate) enum Etcd {
     /// A real one, by line: `3.4`, `3.5`, `3.6`, `3.7`.
     Real(&'static str),
     /// Any program.
@@ -36,7 +36,7 @@ pub enum Etcd {
 impl Etcd {
     /// # Panics
     /// When the binary is not at hand, with the command that brings it.
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::At(path) => path.clone(),
             Self::Real(line) => {
@@ -52,24 +52,24 @@ impl Etcd {
 
 /// The folder and ports of one member; wrappers come and go in it.
 #[derive(Debug)]
-pub struct Scene {
+pub(crate) struct Scene {
     dir: tempfile::TempDir,
     client: ReservedPort,
     peer: ReservedPort,
     api: ReservedPort,
-    pub etcd: PathBuf,
+    pub(crate) etcd: PathBuf,
     /// The scripted etcd's stage; None for a real one.
-    pub stage: Option<Stage>,
-    pub sidecar: Option<Sidecar>,
+    pub(crate) stage: Option<Stage>,
+    pub(crate) sidecar: Option<Sidecar>,
     /// Flags of every wrapper of this scene.
-    pub flags: Vec<String>,
-    pub environment: Vec<(String, String)>,
+    pub(crate) flags: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
     logs: std::cell::Cell<u32>,
 }
 
 impl Scene {
     /// A scene with this etcd and no sidecar yet.
-    pub fn of(etcd: &Etcd) -> Self {
+    pub(crate) fn of(etcd: &Etcd) -> Self {
         let dir = tempfile::Builder::new().prefix("etcd-wrapper-it-").tempdir().unwrap();
         for folder in ["state", "home"] {
             std::fs::create_dir(dir.path().join(folder)).unwrap();
@@ -90,12 +90,12 @@ impl Scene {
     }
 
     /// A real etcd of this line behind a faithful sidecar.
-    pub fn real(line: &'static str) -> Self {
+    pub(crate) fn real(line: &'static str) -> Self {
         Self::of(&Etcd::Real(line)).with_sidecar(|setup| setup)
     }
 
     /// A scripted etcd behind a faithful sidecar.
-    pub fn scripted(script: Script) -> Self {
+    pub(crate) fn scripted(script: Script) -> Self {
         let mut scene = Self::of(&Etcd::At(programs::etcd_double()));
         let stage = Stage::new(scene.path(), script).unwrap();
         let (name, value) = stage.environment();
@@ -106,7 +106,7 @@ impl Scene {
 
     /// Puts a sidecar in, replacing the one that is there; `arrange` starts from a faithful one.
     #[must_use]
-    pub fn with_sidecar(mut self, arrange: impl FnOnce(Setup) -> Setup) -> Self {
+    pub(crate) fn with_sidecar(mut self, arrange: impl FnOnce(Setup) -> Setup) -> Self {
         self.sidecar = None;
         let setup = Sidecar::faithful(self.config(), MEMBER).data_dir(&self.data_dir());
         self.sidecar = Some(arrange(setup).start().unwrap());
@@ -115,80 +115,80 @@ impl Scene {
 
     /// Puts a sidecar in that serves this config map.
     #[must_use]
-    pub fn with_config(mut self, config: ConfigMap) -> Self {
+    pub(crate) fn with_config(mut self, config: ConfigMap) -> Self {
         self.sidecar = None;
         self.sidecar = Some(Sidecar::faithful(config, MEMBER).data_dir(&self.data_dir()).start().unwrap());
         self
     }
 
     #[must_use]
-    pub fn flag(mut self, flag: impl Into<String>) -> Self {
+    pub(crate) fn flag(mut self, flag: impl Into<String>) -> Self {
         self.flags.push(flag.into());
         self
     }
 
     #[must_use]
-    pub fn env(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
     /// The config map that druid would have made for this member, without TLS.
-    pub fn config(&self) -> ConfigMap {
+    pub(crate) fn config(&self) -> ConfigMap {
         ConfigMap::single(MEMBER, &self.data_dir(), self.client.port(), self.peer.port())
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    pub fn state_dir(&self) -> PathBuf {
+    pub(crate) fn state_dir(&self) -> PathBuf {
         self.path().join("state")
     }
 
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.path().join("home")
     }
 
-    pub fn data_dir(&self) -> PathBuf {
+    pub(crate) fn data_dir(&self) -> PathBuf {
         self.state_dir().join("new.etcd")
     }
 
-    pub fn marker(&self) -> Option<String> {
+    pub(crate) fn marker(&self) -> Option<String> {
         std::fs::read_to_string(self.state_dir().join("exit_code")).ok()
     }
 
     /// What an earlier process, or an operator, left in the state directory.
-    pub fn leave(&self, name: &str, content: &str) {
+    pub(crate) fn leave(&self, name: &str, content: &str) {
         std::fs::write(self.state_dir().join(name), content).unwrap();
     }
 
-    pub fn client_url(&self) -> String {
+    pub(crate) fn client_url(&self) -> String {
         format!("http://{}", self.client.addr())
     }
 
-    pub fn client_port(&self) -> u16 {
+    pub(crate) fn client_port(&self) -> u16 {
         self.client.port()
     }
 
-    pub fn peer_port(&self) -> u16 {
+    pub(crate) fn peer_port(&self) -> u16 {
         self.peer.port()
     }
 
-    pub fn api_addr(&self) -> SocketAddr {
+    pub(crate) fn api_addr(&self) -> SocketAddr {
         self.api.addr()
     }
 
-    pub fn sidecar(&self) -> &Sidecar {
+    pub(crate) fn sidecar(&self) -> &Sidecar {
         self.sidecar.as_ref().expect("this scene has a sidecar")
     }
 
-    pub fn stage(&self) -> &Stage {
+    pub(crate) fn stage(&self) -> &Stage {
         self.stage.as_ref().expect("this scene has a scripted etcd")
     }
 
     /// The command line of a wrapper in this scene, not started.
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-wrapper"));
         command
             .arg("start-etcd")
@@ -208,11 +208,11 @@ impl Scene {
     }
 
     /// Starts a wrapper. It shares our process group no more: a test's own signals reach it alone.
-    pub fn start(&self) -> Wrapper<'_> {
+    pub(crate) fn start(&self) -> Wrapper<'_> {
         self.start_command(self.command())
     }
 
-    pub fn start_command(&self, mut command: Command) -> Wrapper<'_> {
+    pub(crate) fn start_command(&self, mut command: Command) -> Wrapper<'_> {
         let number = self.logs.replace(self.logs.get() + 1);
         let log = self.path().join(format!("wrapper-{number}.log"));
         let file = File::create(&log).unwrap();
@@ -224,19 +224,19 @@ impl Scene {
 
     /// Starts a wrapper and waits until it is ready.
     #[track_caller]
-    pub fn start_ready(&self) -> Wrapper<'_> {
+    pub(crate) fn start_ready(&self) -> Wrapper<'_> {
         let wrapper = self.start();
         wrapper.wait_ready();
         wrapper
     }
 
-    pub fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         Caller::plain(self.api_addr())
     }
 
     /// `etcdctl` of this line against the member.
     #[track_caller]
-    pub fn etcdctl(&self, arguments: &[&str]) -> String {
+    pub(crate) fn etcdctl(&self, arguments: &[&str]) -> String {
         let program = std::env::var_os("E2E_ETCDCTL_35")
             .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
         let output = Command::new(program)
@@ -282,46 +282,46 @@ impl Drop for Scene {
 
 /// A running wrapper. Killed, with its etcd by the parent-death signal, when dropped.
 #[derive(Debug)]
-pub struct Wrapper<'s> {
+pub(crate) struct Wrapper<'s> {
     scene: &'s Scene,
     child: Child,
-    pub log: PathBuf,
-    pub began: Instant,
+    pub(crate) log: PathBuf,
+    pub(crate) began: Instant,
     status: Option<std::process::ExitStatus>,
 }
 
 impl Wrapper<'_> {
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    pub fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         self.scene.caller()
     }
 
     /// `/readyz`; None while the port refuses.
-    pub fn readyz(&self) -> Option<Answer> {
+    pub(crate) fn readyz(&self) -> Option<Answer> {
         self.caller().try_call("GET", "/readyz", &[], "").ok()
     }
 
     #[track_caller]
-    pub fn status(&self) -> serde_json::Value {
+    pub(crate) fn status(&self) -> serde_json::Value {
         self.caller().get("/v1/status").json()
     }
 
     #[track_caller]
-    pub fn wait_ready(&self) {
+    pub(crate) fn wait_ready(&self) {
         self.wait_ready_within(LONG);
     }
 
     #[track_caller]
-    pub fn wait_ready_within(&self, limit: Duration) {
+    pub(crate) fn wait_ready_within(&self, limit: Duration) {
         self.wait_readyz(limit, 200);
     }
 
     /// Waits until `/readyz` answers with this code.
     #[track_caller]
-    pub fn wait_readyz(&self, limit: Duration, code: u16) -> Answer {
+    pub(crate) fn wait_readyz(&self, limit: Duration, code: u16) -> Answer {
         wait::until(limit, &format!("/readyz {code}"), || match self.readyz() {
             Some(answer) if answer.status == code => Poll::Ready(answer),
             Some(answer) => Poll::NotYet(format!(
@@ -339,12 +339,12 @@ impl Wrapper<'_> {
 
     /// Waits until `/v1/status` says this phase.
     #[track_caller]
-    pub fn wait_phase(&self, limit: Duration, phase: &str) -> serde_json::Value {
+    pub(crate) fn wait_phase(&self, limit: Duration, phase: &str) -> serde_json::Value {
         self.wait_status(limit, &format!("phase {phase}"), |status| status["wrapper"]["phase"] == phase)
     }
 
     #[track_caller]
-    pub fn wait_status(
+    pub(crate) fn wait_status(
         &self,
         limit: Duration,
         what: &str,
@@ -366,18 +366,18 @@ impl Wrapper<'_> {
         stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid().cast_signed()).unwrap();
         kill_process(pid, signal).unwrap_or_else(|error| panic!("signal {signal:?} to {pid:?}: {error}"));
     }
 
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
     /// etcd's pid, as `/v1/status` tells it.
     #[track_caller]
-    pub fn etcd_pid(&self) -> u32 {
+    pub(crate) fn etcd_pid(&self) -> u32 {
         let status = self.status();
         let pid = status["etcd"]["pid"].as_u64().unwrap_or_else(|| panic!("no etcd: {status}"));
         u32::try_from(pid).unwrap()
@@ -385,7 +385,7 @@ impl Wrapper<'_> {
 
     /// Waits for the end: the exit code, or 128 + the signal that killed it.
     #[track_caller]
-    pub fn wait_exit(&mut self, limit: Duration) -> i32 {
+    pub(crate) fn wait_exit(&mut self, limit: Duration) -> i32 {
         let status = wait::until(limit, "the wrapper's end", || match self.child.try_wait().unwrap() {
             Some(status) => Poll::Ready(status),
             None => Poll::NotYet(
@@ -396,12 +396,12 @@ impl Wrapper<'_> {
         status.code().unwrap_or_else(|| 128 + status.signal().unwrap())
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     #[track_caller]
-    pub fn wait_log(&self, limit: Duration, text: &str) {
+    pub(crate) fn wait_log(&self, limit: Duration, text: &str) {
         wait::until(limit, &format!("{text:?} in the log"), || {
             let log = self.log();
             Poll::when(log.contains(text), || log.lines().last().unwrap_or("").to_owned())
@@ -410,7 +410,7 @@ impl Wrapper<'_> {
 
     /// The exit record: the last line that is JSON.
     #[track_caller]
-    pub fn record(&self) -> serde_json::Value {
+    pub(crate) fn record(&self) -> serde_json::Value {
         let log = self.log();
         let record = log.lines().rev().find_map(|line| {
             serde_json::from_str::<serde_json::Value>(line).ok().filter(|value| value["cause"].is_string())
@@ -433,21 +433,21 @@ impl Drop for Wrapper<'_> {
 }
 
 /// Is there a process with this pid that is not a zombie?
-pub fn lives(pid: u32) -> bool {
+pub(crate) fn lives(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 /// Waits until there is none.
 #[track_caller]
-pub fn wait_gone(pid: u32, limit: Duration) {
+pub(crate) fn wait_gone(pid: u32, limit: Duration) {
     wait::until(limit, &format!("the end of process {pid}"), || {
         Poll::when(!lives(pid), || "it lives".into())
     });
 }
 
 /// Sends a signal to a process that the test knows to be one of its own.
-pub fn signal(pid: u32, signal: Signal) {
+pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal)
         .unwrap_or_else(|error| panic!("signal {signal:?} to {pid}: {error}"));
 }
