@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn soak_chooses_its_profile_everywhere() {
+    fn the_profile_follows_the_flag_then_the_place() {
         assert_eq!(
             [profile(true, true), profile(false, true), profile(false, false)],
             ["soak", "ci", "default"]
