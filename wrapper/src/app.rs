@@ -5,10 +5,12 @@
 mod target;
 mod volume;
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use futures_util::FutureExt;
 use tokio::sync::{Notify, mpsc, watch};
 use tracing::{error, info, warn};
 
@@ -21,7 +23,7 @@ use crate::exit::{ExitCode, history};
 use crate::metrics::Metrics;
 use crate::shutdown::Signals;
 use crate::supervise::disk::{self, Paths};
-use crate::supervise::process::{binary, reaper::Reaper};
+use crate::supervise::process::{self, binary, reaper::Reaper};
 use crate::supervise::publish::Chronicle;
 use crate::supervise::runtime::{Ended, Parts, Supervisor};
 use crate::supervise::state::{Found, HoldFile, Rules, Settings, State};
@@ -159,7 +161,9 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
 
     let (disk, completions) = disk::start(paths.clone())
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
-    let ended = Supervisor::run(Parts {
+    let grace = flags.grace_period;
+    let lives = living.subscribe();
+    let supervisor = Supervisor::run(Parts {
         state,
         program,
         paths,
@@ -175,14 +179,28 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         metrics,
         chronicle,
         panicked,
-    })
-    .await;
+    });
+    let ended = match AssertUnwindSafe(supervisor).catch_unwind().await {
+        Ok(ended) => ended,
+        Err(_) => return Err(stop_after_panic(&lives, grace)),
+    };
     // Answers under way (the 200 of a `/stop` above all) leave before the process does.
     closing.send_replace(true);
     if let Err(error) = serving.await {
         error!(%error, "the listener ended early");
     }
     Ok(ended)
+}
+
+/// The supervisor itself panicked, so nobody owns etcd any more: without this the parent-death signal would kill it hard.
+fn stop_after_panic(lives: &watch::Receiver<Option<view::Alive>>, grace: Duration) -> Failure {
+    let pid = lives.borrow().as_ref().map(|alive| alive.pid);
+    let how = match pid.map(|pid| process::end_abandoned(pid, grace)) {
+        None => "there was no etcd",
+        Some(true) => "etcd ended within the grace period",
+        Some(false) => "etcd had to be killed",
+    };
+    failure(ExitCode::Failed, format!("the supervisor panicked: a defect of the wrapper; {how}"))
 }
 
 /// A stage's task: when it panics the supervisor hears of it and stops etcd in order (F4).

@@ -370,9 +370,18 @@ impl Supervisor {
     }
 
     fn on_disk(&mut self, completion: Completion) {
+        let about_locks = matches!(completion.done, state::Done::Locked(_));
         for note in completion.notes {
-            warn!("{note}");
-            self.chronicle.lock_note = Some(note);
+            // A lock is tried four times a second; the reminder repeats what is still true.
+            if !about_locks || self.chronicle.lock_note.as_ref() != Some(&note) {
+                warn!("{note}");
+            }
+            if about_locks {
+                self.chronicle.lock_note = Some(note);
+            }
+        }
+        if matches!(completion.done, state::Done::Locked(Ok(true))) {
+            self.chronicle.lock_note = None;
         }
         if let Some(config) = completion.config {
             self.remember(config);
@@ -407,6 +416,9 @@ impl Supervisor {
         let done = match outcome {
             Ok(arguments) => {
                 self.arguments = arguments;
+                for key in config::unknown_keys(&config, version.as_deref()) {
+                    warn!("{key}");
+                }
                 Ok(())
             }
             Err(detail) => Err(Refusal { code: Code::ConfigInvalid, detail }),
@@ -464,9 +476,9 @@ impl Supervisor {
             return;
         }
         info!("etcd says READY");
-        self.living.send_modify(|target| {
-            if let Some(target) = target {
-                target.ready_seen = true;
+        self.living.send_modify(|alive| {
+            if let Some(alive) = alive {
+                alive.ready_seen = true;
             }
         });
         self.feed(Event::Ready);

@@ -114,6 +114,7 @@ impl Supervisor {
         });
         self.living.send_replace(Some(Alive {
             generation,
+            pid,
             config,
             posted: plan.is_posted(),
             ready_seen: false,
