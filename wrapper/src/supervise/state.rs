@@ -14,6 +14,8 @@ mod facts;
 mod hold;
 mod launch;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

@@ -283,7 +283,13 @@ impl State {
         };
         match &self.op {
             Some(Op { id, work: Work::Start(running), .. }) if *running == terms => {
-                return Ok(Accepted { operation: Some(*id), changed: true });
+                let joined = Accepted { operation: Some(*id), changed: true };
+                // The hold of the first may have been released meanwhile: what is promised anew is held anew.
+                if !self.hold_stands(start) {
+                    self.check_start_hold(start)?;
+                    self.hold_by_start(start, facts, fx)?;
+                }
+                return Ok(joined);
             }
             Some(_) => return refuse(Code::OperationInProgress, "another operation is in progress"),
             None => {}

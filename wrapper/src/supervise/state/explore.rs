@@ -19,7 +19,7 @@ use super::admit::Need;
 use super::{Intent, Marker, Phase, Rules, State};
 
 impl State {
-    fn gate_waits_for_guard(&self) -> bool {
+    pub(super) fn gate_waits_for_guard(&self) -> bool {
         self.gate.as_ref().is_some_and(|gate| gate.need == Need::Guard)
     }
 

@@ -60,6 +60,12 @@ impl State {
         }
     }
 
+    /// What this start wants held is held already, or it wants nothing held.
+    pub(super) fn hold_stands(&self, start: &StartRequest) -> bool {
+        let Some(hold) = &start.hold else { return true };
+        self.override_.as_ref().is_some_and(|standing| standing.durable && *standing.owner == *hold.owner)
+    }
+
     /// `ready=hold` of an accepted start: the file is on disk, the durable override stands.
     pub(super) fn hold_by_start(
         &mut self,

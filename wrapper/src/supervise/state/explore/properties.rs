@@ -104,6 +104,7 @@ impl World {
                 if let (Some(Held::Directory(Some(owner))), false) = (self.held, stays) {
                     let durable = self.state.as_ref().is_some_and(durable);
                     self.held = durable.then_some(Held::Unready(owner));
+                    self.rested = false;
                 }
             }
             Outcome::Superseded => {}

@@ -350,7 +350,8 @@ impl World {
         }
         if let Some(job) = &state.disk {
             acts.push(Act::DiskDone);
-            if !matches!(job, Job::ProbeLocks | Job::WriteMarker(_)) {
+            let gap = self.stranger && matches!(job, Job::ConsumeMarker);
+            if !gap && !matches!(job, Job::ProbeLocks | Job::WriteMarker(_)) {
                 acts.push(Act::DiskFails);
             }
         }
