@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-pub(super) use cast::{Line, config, hold, plan, restart, start, stop};
+pub(super) use cast::{Line, config, plan, restart, start, stop};
 use world::{Act, Dir, Sidecar, Stage, World};
 
 use super::admit::Need;
@@ -395,6 +395,7 @@ fn everybody_at_once_keeps_the_directory() {
                 Line::Term,
                 Line::StopCall,
             ],
+            faults: 1,
             ..Stage::PLAIN
         },
     );

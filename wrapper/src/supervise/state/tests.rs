@@ -98,7 +98,7 @@ impl Bench {
     }
 
     /// Reads `New`, and is about to hear what came of its `start`.
-    fn to_start(&mut self) -> Mode {
+    fn next_mode(&mut self) -> Mode {
         self.disk();
         if self.state.pausing {
             self.pause_over().disk();

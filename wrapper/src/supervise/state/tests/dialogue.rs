@@ -10,8 +10,8 @@ fn boot(clean_marker: bool) -> Bench {
 
 #[test]
 fn b1_a_clean_marker_asks_for_sanity_and_no_marker_for_full() {
-    assert_eq!(boot(true).to_start(), Mode::Sanity);
-    assert_eq!(boot(false).to_start(), Mode::Full);
+    assert_eq!(boot(true).next_mode(), Mode::Sanity);
+    assert_eq!(boot(false).next_mode(), Mode::Full);
 }
 
 #[test]
@@ -25,9 +25,9 @@ fn b9_the_marker_is_gone_before_the_sidecar_starts() {
 #[test]
 fn a1_a_cut_success_and_then_new_asks_again_in_full() {
     let mut bench = boot(true);
-    assert_eq!(bench.to_start(), Mode::Sanity);
+    assert_eq!(bench.next_mode(), Mode::Sanity);
     bench.reply(Reply::Started).pause_over().word(Progress).pause_over().reply(Reply::Lost).pause_over();
-    assert_eq!(bench.to_start(), Mode::Full);
+    assert_eq!(bench.next_mode(), Mode::Full);
     bench.reply(Reply::Started).pause_over().word(Successful);
     assert_eq!(bench.state.call, Some(Call::Config { quick: false }));
 }
@@ -35,7 +35,7 @@ fn a1_a_cut_success_and_then_new_asks_again_in_full() {
 #[test]
 fn a1_after_a_success_that_was_read_nobody_asks_again() {
     let mut bench = boot(true);
-    bench.to_start();
+    bench.next_mode();
     bench.reply(Reply::Started).pause_over().word(Successful).running();
     let readings = bench.all.iter().filter(|effect| matches!(effect, Effect::Call(Call::Status))).count();
     assert_eq!(readings, 2);
@@ -46,7 +46,7 @@ fn a3_i7_pauses_grow_from_a_second_to_thirty_and_it_never_gives_up() {
     let mut bench = boot(false);
     let mut pauses = Vec::new();
     for _ in 0..8 {
-        bench.to_start();
+        bench.next_mode();
         bench.reply(Reply::Started).pause_over().word(Failed);
         pauses.extend(bench.paused_for().map(|pause| pause.as_secs()));
         bench.pause_over();
@@ -58,7 +58,7 @@ fn a3_i7_pauses_grow_from_a_second_to_thirty_and_it_never_gives_up() {
 #[test]
 fn a4_progress_for_ever_and_a_signal_ends_at_once_without_etcd() {
     let mut bench = boot(true);
-    bench.to_start();
+    bench.next_mode();
     bench.reply(Reply::Started).pause_over().word(Progress).tell(TERM);
     assert_eq!(bench.exit_code(), Some(0));
     assert_eq!(bench.state.generation, 0);
@@ -67,7 +67,7 @@ fn a4_progress_for_ever_and_a_signal_ends_at_once_without_etcd() {
 #[test]
 fn a5_one_start_however_long_the_progress() {
     let mut bench = boot(false);
-    bench.to_start();
+    bench.next_mode();
     bench.reply(Reply::Started);
     for _ in 0..7200 {
         bench.pause_over().word(Progress);
@@ -81,7 +81,7 @@ fn a5_one_start_however_long_the_progress() {
 fn a13_five_starts_over_one_sidecar_each_ask_for_their_own() {
     for clean in [true, false, true, false, true] {
         let mut bench = boot(clean);
-        assert_eq!(bench.to_start(), if clean { Mode::Sanity } else { Mode::Full });
+        assert_eq!(bench.next_mode(), if clean { Mode::Sanity } else { Mode::Full });
         bench.reply(Reply::Started).pause_over().word(Successful).running();
     }
 }
@@ -93,7 +93,7 @@ fn a14_a_sidecar_that_refuses_connections_is_waited_for() {
         bench.reply(Reply::Refused).pause_over();
     }
     assert_eq!(bench.state.generation, 0);
-    assert_eq!(bench.to_start(), Mode::Sanity, "a sidecar that was not up yet is no reading");
+    assert_eq!(bench.next_mode(), Mode::Sanity, "a sidecar that was not up yet is no reading");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a16_a_posted_start_is_refused_while_the_sidecar_works() {
     let mut seen = boot(false);
     seen.word(Progress).disk();
     let mut ours = boot(false);
-    ours.to_start();
+    ours.next_mode();
     ours.reply(Reply::Started);
     for mut bench in [seen, ours, boot(false)] {
         bench.tell(Event::Command(7, Line::StartPosted.command(true))).disk();
@@ -138,26 +138,26 @@ fn a16_a_posted_start_is_refused_while_the_sidecar_works() {
 fn a17_a_sidecar_that_dies_in_progress_is_asked_in_full() {
     let mut bench = boot(true);
     bench.word(Progress).disk().pause_over();
-    assert_eq!(bench.to_start(), Mode::Full);
+    assert_eq!(bench.next_mode(), Mode::Full);
     let mut refused = boot(true);
     refused.word(Progress).disk().pause_over().reply(Reply::Refused).pause_over();
-    assert_eq!(refused.to_start(), Mode::Full);
+    assert_eq!(refused.next_mode(), Mode::Full);
 }
 
 #[test]
 fn every_later_start_is_full() {
     for answer in [Reply::Lost, Reply::Failed, Reply::Refused, Reply::Unreachable, Reply::Started] {
         let mut bench = boot(true);
-        assert_eq!(bench.to_start(), Mode::Sanity);
+        assert_eq!(bench.next_mode(), Mode::Sanity);
         bench.reply(answer.clone()).pause_over();
-        assert_eq!(bench.to_start(), Mode::Full, "after {answer:?}");
+        assert_eq!(bench.next_mode(), Mode::Full, "after {answer:?}");
     }
 }
 
 #[test]
 fn i7_a_round_that_is_gone_is_repeated_after_a_pause() {
     let mut bench = boot(true);
-    bench.to_start();
+    bench.next_mode();
     bench.reply(Reply::Started).pause_over().word(New);
     assert_eq!(bench.paused_for(), Some(Duration::from_secs(1)));
 }
@@ -167,13 +167,13 @@ fn out_of_held_and_stopped_the_mode_is_full() {
     let mut held = Bench::new(Settings { hold: true, ..settings() }, found(true));
     held.disk();
     held.say(Line::Start(None)).expect("a start");
-    assert_eq!(held.to_start(), Mode::Full);
+    assert_eq!(held.next_mode(), Mode::Full);
     let mut stopped = boot(true);
     stopped.running();
     stopped.say(Line::Stop).expect("a stop");
     stopped.ended(BY_TERM);
     stopped.say(Line::Start(None)).expect("a start");
-    assert_eq!(stopped.to_start(), Mode::Full);
+    assert_eq!(stopped.next_mode(), Mode::Full);
 }
 
 #[test]

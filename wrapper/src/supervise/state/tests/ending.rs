@@ -170,7 +170,7 @@ fn exit_11_when_the_crash_budget_is_used_up() {
         let pause = Duration::from_secs(1 << (crashes - 1));
         assert!(bench.wants(&Effect::Arm(Timer::Backoff, pause)));
         bench.tell(Event::Timer(Timer::Backoff));
-        assert_eq!(bench.to_start(), Mode::Full);
+        assert_eq!(bench.next_mode(), Mode::Full);
     }
     bench.running().tell(Event::ChildExited { status: ExitStatus::Exited(2), recent_crashes: 6 });
     assert_eq!(bench.exit_code(), Some(11));
@@ -265,7 +265,7 @@ fn a_restart_skips_validation_after_a_clean_end_only() {
     clean.running();
     assert_eq!(clean.state.generation, 2);
     let mut unclean = restarted(Line::Restart, ExitStatus::Exited(2));
-    assert_eq!(unclean.to_start(), Mode::Full);
+    assert_eq!(unclean.next_mode(), Mode::Full);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_restart_from_another_source_or_without_fsync_validates() {
     bench.say(Line::Restart).expect("a restart");
     bench.reply(Reply::Config(explore::plan(ConfigSource::Sidecar, false)));
     bench.until(|state| state.phase == Phase::Stopping).ended(BY_TERM);
-    assert_eq!(bench.to_start(), Mode::Full);
+    assert_eq!(bench.next_mode(), Mode::Full);
 }
 
 #[test]
