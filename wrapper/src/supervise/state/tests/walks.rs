@@ -279,7 +279,7 @@ impl Walk {
             Intent::Exit => assert!(state.exited, "invariant 16: {state:?}"),
             Intent::Up => assert_eq!(state.phase, Phase::Running, "invariant 16: {state:?}"),
             Intent::Down => {
-                assert!(matches!(state.phase, Phase::Held | Phase::Stopped), "invariant 16: {state:?}")
+                assert!(matches!(state.phase, Phase::Held | Phase::Stopped), "invariant 16: {state:?}");
             }
         }
         assert!(state.op.is_none() && self.watched.open.is_empty(), "invariant 16: {state:?}");
