@@ -102,8 +102,10 @@ pub struct Supervisor {
     child: Option<Running>,
     crashes: VecDeque<Instant>,
     /// Answers of guard, turn and transfer.
-    inbox: mpsc::UnboundedReceiver<(u64, Event)>,
-    outbox: mpsc::UnboundedSender<(u64, Event)>,
+    inbox: mpsc::UnboundedReceiver<(Question, Event)>,
+    outbox: mpsc::UnboundedSender<(Question, Event)>,
+    /// The newest question of each kind; an answer to an older one is dropped.
+    questions: BTreeMap<Kind, u64>,
     turn: Option<JoinHandle<()>>,
     phase_before_exit: Phase,
     etcd_end: Option<EtcdEnd>,
@@ -118,6 +120,23 @@ struct Running {
     confirmed: bool,
 }
 
+/// What is asked on the side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    GateGuard,
+    EndingGuard,
+    Turn,
+    Transfer,
+}
+
+/// One question: of this kind, the how manyth, about which generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Question {
+    kind: Kind,
+    number: u64,
+    generation: u64,
+}
+
 /// What woke the loop.
 enum Woken {
     Signal(shutdown::Event),
@@ -128,7 +147,7 @@ enum Woken {
     Member,
     Timer(Timer),
     Request(Option<Request>),
-    Inbox(u64, Event),
+    Inbox(Question, Event),
     Version(Option<String>),
     Panicked,
     Tick,
@@ -167,6 +186,7 @@ impl Supervisor {
             crashes: VecDeque::new(),
             inbox,
             outbox,
+            questions: BTreeMap::new(),
             turn: None,
             phase_before_exit: Phase::Initializing,
             etcd_end: None,
@@ -223,7 +243,7 @@ impl Supervisor {
             completion = self.completions.recv() => Woken::Disk(completion),
             answer = joined(self.call.as_mut()) => Woken::Sidecar(answer),
             Ok(()) = self.member.changed() => Woken::Member,
-            Some((generation, event)) = self.inbox.recv() => Woken::Inbox(generation, event),
+            Some((question, event)) = self.inbox.recv() => Woken::Inbox(question, event),
             () = tokio::time::sleep_until(at), if timer.is_some() => Woken::Timer(timer.expect("guarded")),
             request = self.requests.recv(), if takes => Woken::Request(request),
         }
@@ -254,8 +274,9 @@ impl Supervisor {
             Woken::Request(Some(request)) => self.on_request(request),
             // The API is gone; signals still work.
             Woken::Request(None) => {}
-            Woken::Inbox(generation, event) => {
-                if generation == self.state().generation {
+            Woken::Inbox(question, event) => {
+                let newest = self.questions.get(&question.kind) == Some(&question.number);
+                if newest && question.generation == self.state().generation {
                     self.feed(event);
                 }
             }
