@@ -38,6 +38,8 @@ use reminder::Reminder;
 const CRASH_WINDOW: Duration = Duration::from_secs(600);
 /// Commands that wait while one is being admitted.
 const QUEUE: usize = 64;
+/// How long a disk job may take once the process is to end.
+const DISK_LIMIT: Duration = Duration::from_secs(3);
 /// How often the loop turns when nothing happens: what `/livez` looks at.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -88,6 +90,8 @@ pub struct Supervisor {
     completions: mpsc::UnboundedReceiver<Completion>,
     /// A configuration is prepared, but etcd's version is not known yet.
     prepared: Option<state::Done>,
+    disk_lives: bool,
+    disk_limit: Option<Instant>,
     version: Option<Option<String>>,
     member: watch::Receiver<Arc<MemberView>>,
     core: watch::Sender<CoreView>,
@@ -146,7 +150,8 @@ enum Woken {
     Ready(std::io::Result<()>),
     Member,
     Timer(Timer),
-    Request(Option<Request>),
+    Request(Request),
+    DiskTooSlow,
     Inbox(Question, Event),
     Version(Option<String>),
     Panicked,
@@ -171,6 +176,8 @@ impl Supervisor {
             disk: parts.disk,
             completions: parts.completions,
             prepared: None,
+            disk_lives: true,
+            disk_limit: None,
             version: None,
             member: parts.member,
             core: parts.core,
@@ -228,6 +235,7 @@ impl Supervisor {
             None => (None, Instant::now()),
         };
         let takes = self.queue.len() < QUEUE;
+        let disk_limit = self.disk_limit;
         let (child, socket) = match &mut self.child {
             Some(running) => {
                 let pid = running.child.pid();
@@ -240,12 +248,13 @@ impl Supervisor {
             biased;
             status = child_end(child) => Woken::ChildEnded(status),
             result = said_ready(socket) => Woken::Ready(result),
-            completion = self.completions.recv() => Woken::Disk(completion),
+            completion = self.completions.recv(), if self.disk_lives => Woken::Disk(completion),
             answer = joined(self.call.as_mut()) => Woken::Sidecar(answer),
             Ok(()) = self.member.changed() => Woken::Member,
             Some((question, event)) = self.inbox.recv() => Woken::Inbox(question, event),
             () = tokio::time::sleep_until(at), if timer.is_some() => Woken::Timer(timer.expect("guarded")),
-            request = self.requests.recv(), if takes => Woken::Request(request),
+            () = tokio::time::sleep_until(disk_limit.unwrap_or(at)), if disk_limit.is_some() => Woken::DiskTooSlow,
+            Some(request) = self.requests.recv(), if takes => Woken::Request(request),
         }
     }
 
@@ -262,8 +271,13 @@ impl Supervisor {
             }
             Woken::ChildEnded(status) => self.on_child_ended(status),
             Woken::Disk(Some(completion)) => self.on_disk(completion),
-            // The disk thread is gone: it panicked.
-            Woken::Disk(None) | Woken::Panicked => self.feed(Event::Panicked),
+            Woken::Disk(None) => {
+                error!("the disk thread panicked");
+                self.disk_lives = false;
+                self.give_up_on_disk();
+                self.feed(Event::Panicked);
+            }
+            Woken::Panicked => self.feed(Event::Panicked),
             Woken::Sidecar(answer) => self.on_answer(answer),
             Woken::Ready(result) => self.on_ready(result),
             Woken::Member => self.on_member(),
@@ -271,9 +285,8 @@ impl Supervisor {
                 self.timers.remove(&timer);
                 self.feed(Event::Timer(timer));
             }
-            Woken::Request(Some(request)) => self.on_request(request),
-            // The API is gone; signals still work.
-            Woken::Request(None) => {}
+            Woken::Request(request) => self.on_request(request),
+            Woken::DiskTooSlow => self.give_up_on_disk(),
             Woken::Inbox(question, event) => {
                 let newest = self.questions.get(&question.kind) == Some(&question.number);
                 if newest && question.generation == self.state().generation {
@@ -285,6 +298,16 @@ impl Supervisor {
         while self.state().takes_commands() {
             let Some(request) = self.queue.pop_front() else { break };
             self.command(request);
+        }
+    }
+
+    /// The outstanding job counts as failed. What it still does is harmless: a marker on its way to the disk is true, and a
+    /// hold holds.
+    fn give_up_on_disk(&mut self) {
+        self.disk_limit = None;
+        if let Some(job) = self.state().disk.clone() {
+            error!(?job, "gave up on the disk");
+            self.feed(Event::Disk(super::disk::failed(&job)));
         }
     }
 
@@ -334,6 +357,11 @@ impl Supervisor {
             let took = self.reminder.changed(Instant::now());
             info!(phase = phase.as_str(), from = left.as_str(), took = ?took, "phase");
         }
+        // A dying disk must not keep the process: from the shutdown on a job has this long.
+        self.disk_limit = match (&state.exit, &state.disk) {
+            (Some(_), Some(_)) => self.disk_limit.or(Some(Instant::now() + DISK_LIMIT)),
+            _ => None,
+        };
         let view = self.chronicle.view(state, std::time::Instant::now());
         self.core.send_replace(view);
     }

@@ -16,6 +16,7 @@ use crate::config::EtcdConfig;
 use crate::member::client::Client;
 use crate::member::{guard, serial, transfer};
 use crate::supervise::command::{Code, Refusal};
+use crate::supervise::disk;
 use crate::supervise::state::{Job, Verdict};
 use crate::supervise::view::Alive;
 
@@ -39,7 +40,7 @@ impl Supervisor {
                     call.abort();
                 }
             }
-            Effect::Disk(job) => self.order(job),
+            Effect::Disk(job) => return self.order(job),
             Effect::Spawn(plan) => return Some(self.spawn(&plan)),
             Effect::Signal(signal) => self.signal(signal),
             Effect::Arm(timer, after) => {
@@ -74,12 +75,13 @@ impl Supervisor {
         None
     }
 
-    fn order(&mut self, job: Job) {
+    fn order(&mut self, job: Job) -> Option<Event> {
         let config = match &job {
             Job::Inspect(plan) | Job::Prepare(plan) => self.plan_config(plan),
             _ => None,
         };
-        self.disk.order(Order { job, config });
+        let done = disk::failed(&job);
+        (!self.disk.order(Order { job, config })).then_some(Event::Disk(done))
     }
 
     fn spawn(&mut self, plan: &Plan) -> Event {
