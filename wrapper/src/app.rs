@@ -100,7 +100,8 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
 
     let program = binary::resolve_etcd(flags.etcd_path.as_deref())
         .map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
-    modes::check_writable(&paths.state_dir).map_err(|detail| failure(ExitCode::BootstrapFailed, detail))?;
+    modes::check_writable("state directory", &paths.state_dir)
+        .map_err(|detail| failure(ExitCode::BootstrapFailed, detail))?;
     let tls_flags = tls_flags(flags);
     tls::check::flags(&tls_flags).map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
     let sidecar = match &flags.bootstrap {

@@ -172,13 +172,13 @@ impl Desk {
     fn prepare(&mut self, config: &EtcdConfig) -> Result<(), Refusal> {
         self.inspect(config)?;
         // The state directory itself must take the lock file and the marker.
-        modes::check_writable(&self.paths.state_dir).map_err(|detail| refusal(Code::Failed, detail))?;
-        if config.data_dir.exists() {
-            let report = modes::repair(&config.data_dir, &modes::Limits::default());
-            self.notes.extend(report.details);
-            self.notes.extend(report.cut);
-            modes::check_writable(&config.data_dir).map_err(|detail| refusal(Code::Failed, detail))?;
-        }
+        let failed = |detail: String| refusal(Code::Failed, detail);
+        modes::check_writable("state directory", &self.paths.state_dir).map_err(failed)?;
+        let report = modes::repair(&config.data_dir, &modes::Limits::default());
+        self.notes.extend(report.details);
+        self.notes.extend(report.cut);
+        // Also an absent one: whether etcd can make it is known here, and said better than by etcd.
+        modes::check_writable("data directory", &config.data_dir).map_err(failed)?;
         durable::write(&self.paths.written_config(), &config.bytes, 0o600)
             .map_err(|error| refusal(Code::Failed, error))
     }

@@ -3,7 +3,14 @@
 //! The integration tier: the real binary against doubles and real etcds. One file per group of requirements.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene must fail where it stands")]
 #![expect(clippy::print_stderr, reason = "a failing test prints its scene")]
+mod access;
+mod file_modes;
 mod first;
 mod http;
+mod limits;
 mod member_etcd;
 mod scene;
+mod secrets;
+mod tls_broken;
+mod tls_matrix;
+mod tls_reload;
