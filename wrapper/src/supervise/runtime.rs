@@ -86,6 +86,8 @@ pub struct Supervisor {
     next_request: RequestId,
     disk: Disk,
     completions: mpsc::UnboundedReceiver<Completion>,
+    /// The disk thread has panicked: its closed channel is always ready, and is not listened to again.
+    disk_gone: bool,
     /// A configuration is prepared, but etcd's version is not known yet.
     prepared: Option<state::Done>,
     version: Option<Option<String>>,
@@ -127,7 +129,7 @@ enum Woken {
     Ready(std::io::Result<()>),
     Member,
     Timer(Timer),
-    Request(Option<Request>),
+    Request(Request),
     Inbox(u64, Event),
     Version(Option<String>),
     Panicked,
@@ -151,6 +153,7 @@ impl Supervisor {
             next_request: 1,
             disk: parts.disk,
             completions: parts.completions,
+            disk_gone: false,
             prepared: None,
             version: None,
             member: parts.member,
@@ -220,12 +223,13 @@ impl Supervisor {
             biased;
             status = child_end(child) => Woken::ChildEnded(status),
             result = said_ready(socket) => Woken::Ready(result),
-            completion = self.completions.recv() => Woken::Disk(completion),
+            completion = self.completions.recv(), if !self.disk_gone => Woken::Disk(completion),
             answer = joined(self.call.as_mut()) => Woken::Sidecar(answer),
             Ok(()) = self.member.changed() => Woken::Member,
             Some((generation, event)) = self.inbox.recv() => Woken::Inbox(generation, event),
             () = tokio::time::sleep_until(at), if timer.is_some() => Woken::Timer(timer.expect("guarded")),
-            request = self.requests.recv(), if takes => Woken::Request(request),
+            // A closed channel is always ready: the API is gone, signals still work.
+            Some(request) = self.requests.recv(), if takes => Woken::Request(request),
         }
     }
 
@@ -242,8 +246,11 @@ impl Supervisor {
             }
             Woken::ChildEnded(status) => self.on_child_ended(status),
             Woken::Disk(Some(completion)) => self.on_disk(completion),
-            // The disk thread is gone: it panicked.
-            Woken::Disk(None) | Woken::Panicked => self.feed(Event::Panicked),
+            Woken::Disk(None) => {
+                self.disk_gone = true;
+                self.feed(Event::Panicked);
+            }
+            Woken::Panicked => self.feed(Event::Panicked),
             Woken::Sidecar(answer) => self.on_answer(answer),
             Woken::Ready(result) => self.on_ready(result),
             Woken::Member => self.on_member(),
@@ -251,9 +258,7 @@ impl Supervisor {
                 self.timers.remove(&timer);
                 self.feed(Event::Timer(timer));
             }
-            Woken::Request(Some(request)) => self.on_request(request),
-            // The API is gone; signals still work.
-            Woken::Request(None) => {}
+            Woken::Request(request) => self.on_request(request),
             Woken::Inbox(generation, event) => {
                 if generation == self.state().generation {
                     self.feed(event);

@@ -64,6 +64,10 @@ pub(crate) struct Scene {
     /// Flags of every wrapper of this scene.
     pub(crate) flags: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
+    /// The member's and its pod's name; [`MEMBER`] unless the scene is one of several.
+    member: String,
+    /// etcd serves its clients by TLS, and so does the wrapper its own; flags that `etcdctl` needs then.
+    tls: Option<Vec<String>>,
     logs: std::cell::Cell<u32>,
 }
 
@@ -85,6 +89,8 @@ impl Scene {
             sidecar: None,
             flags: Vec::new(),
             environment: Vec::new(),
+            member: MEMBER.to_owned(),
+            tls: None,
             logs: std::cell::Cell::new(0),
         }
     }
@@ -108,7 +114,7 @@ impl Scene {
     #[must_use]
     pub(crate) fn with_sidecar(mut self, arrange: impl FnOnce(Setup) -> Setup) -> Self {
         self.sidecar = None;
-        let setup = Sidecar::faithful(self.config(), MEMBER).data_dir(&self.data_dir());
+        let setup = Sidecar::faithful(self.config(), &self.member).data_dir(&self.data_dir());
         self.sidecar = Some(arrange(setup).start().unwrap());
         self
     }
@@ -117,7 +123,15 @@ impl Scene {
     #[must_use]
     pub(crate) fn with_config(mut self, config: ConfigMap) -> Self {
         self.sidecar = None;
-        self.sidecar = Some(Sidecar::faithful(config, MEMBER).data_dir(&self.data_dir()).start().unwrap());
+        self.sidecar =
+            Some(Sidecar::faithful(config, &self.member).data_dir(&self.data_dir()).start().unwrap());
+        self
+    }
+
+    /// Another etcd for the wrappers to come.
+    #[must_use]
+    pub(crate) fn with_etcd(mut self, line: &'static str) -> Self {
+        self.etcd = Etcd::Real(line).path();
         self
     }
 
@@ -133,9 +147,35 @@ impl Scene {
         self
     }
 
+    /// Another member than [`MEMBER`]; before the sidecar comes.
+    #[must_use]
+    pub(crate) fn named(mut self, member: &str) -> Self {
+        member.clone_into(&mut self.member);
+        self
+    }
+
+    pub(crate) fn member(&self) -> &str {
+        &self.member
+    }
+
+    /// Client TLS as in a druid pod, certificates asked for; the config map is the caller's to make (see
+    /// [`client_tls`]). Calls of this scene speak TLS from now on.
+    #[must_use]
+    pub(crate) fn with_tls(mut self, pki: &doubles::pki::PodPki) -> Self {
+        let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        self.flags.push(flag("etcd-client-cert-path", &pki.client.cert));
+        self.flags.push(flag("etcd-client-key-path", &pki.client.key));
+        self.tls = Some(vec![
+            flag("cacert", &pki.client_ca_file),
+            flag("cert", &pki.client.cert),
+            flag("key", &pki.client.key),
+        ]);
+        self
+    }
+
     /// The config map that druid would have made for this member, without TLS.
     pub(crate) fn config(&self) -> ConfigMap {
-        ConfigMap::single(MEMBER, &self.data_dir(), self.client.port(), self.peer.port())
+        ConfigMap::single(&self.member, &self.data_dir(), self.client.port(), self.peer.port())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -164,7 +204,8 @@ impl Scene {
     }
 
     pub(crate) fn client_url(&self) -> String {
-        format!("http://{}", self.client.addr())
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.client.addr())
     }
 
     pub(crate) fn client_port(&self) -> u16 {
@@ -195,7 +236,7 @@ impl Scene {
             .arg(format!("--etcd-wrapper-port={}", self.api.port()))
             .arg("--listen-address=127.0.0.1")
             .arg(format!("--etcd-client-port={}", self.client.port()))
-            .arg(format!("--etcd-server-name={MEMBER}-local"))
+            .arg(format!("--etcd-server-name={}-local", self.member))
             .arg(format!("--etcd-path={}", self.etcd.display()))
             .arg(format!("--state-dir={}", self.state_dir().display()))
             .arg("--log-format=text")
@@ -231,25 +272,31 @@ impl Scene {
     }
 
     pub(crate) fn caller(&self) -> Caller {
-        Caller::plain(self.api_addr())
+        let caller = Caller::plain(self.api_addr());
+        if self.tls.is_some() { caller.tls() } else { caller }
     }
 
-    /// `etcdctl` of this line against the member.
+    /// `etcdctl` against the member; it must succeed.
     #[track_caller]
     pub(crate) fn etcdctl(&self, arguments: &[&str]) -> String {
-        let program = std::env::var_os("E2E_ETCDCTL_35")
-            .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
-        let output = Command::new(program)
-            .arg(format!("--endpoints={}", self.client_url()))
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = self.try_etcdctl(arguments);
         assert!(
             output.status.success(),
             "etcdctl {arguments:?}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub(crate) fn try_etcdctl(&self, arguments: &[&str]) -> std::process::Output {
+        let program = std::env::var_os("E2E_ETCDCTL_35")
+            .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
+        Command::new(program)
+            .arg(format!("--endpoints={}", self.client_url()))
+            .args(self.tls.iter().flatten())
+            .args(arguments)
+            .output()
+            .unwrap()
     }
 
     fn tell(&self) {
@@ -348,7 +395,7 @@ impl Wrapper<'_> {
         &self,
         limit: Duration,
         what: &str,
-        wanted: impl Fn(&serde_json::Value) -> bool,
+        mut wanted: impl FnMut(&serde_json::Value) -> bool,
     ) -> serde_json::Value {
         wait::until(limit, what, || match self.caller().try_call("GET", "/v1/status", &[], "") {
             Ok(answer) => {
@@ -450,4 +497,12 @@ pub(crate) fn wait_gone(pid: u32, limit: Duration) {
 pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal)
         .unwrap_or_else(|error| panic!("signal {signal:?} to {pid}: {error}"));
+}
+
+/// `client-transport-security` of a druid pod.
+pub(crate) fn client_tls(pki: &doubles::pki::PodPki) -> serde_json::Value {
+    serde_json::json!({
+        "cert-file": pki.server.cert, "key-file": pki.server.key, "trusted-ca-file": pki.client_ca_file,
+        "client-cert-auth": true, "auto-tls": false,
+    })
 }
