@@ -90,6 +90,7 @@ pub struct Supervisor {
     completions: mpsc::UnboundedReceiver<Completion>,
     /// A configuration is prepared, but etcd's version is not known yet.
     prepared: Option<state::Done>,
+    /// False: the disk thread has panicked; its closed channel is always ready, and is not listened to again.
     disk_lives: bool,
     disk_limit: Option<Instant>,
     version: Option<Option<String>>,
