@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Puts the stages together for `start-etcd`: opens the port, starts each stage's task, runs the supervisor to its end,
 //! and leaves with its exit code. The only place that knows all stages; decides nothing about etcd.
+mod target;
 mod volume;
-mod wire;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::{Notify, mpsc, watch};
 use tracing::{error, info, warn};
 
+use crate::api::listener::{ServerTls, TlsNow};
 use crate::api::{self, Api, Views, auth::Policy};
 use crate::bootstrap::{hold, marker, sidecar::SidecarClient};
 use crate::cli::{Bootstrap, OnEtcdExit, StartFlags};
@@ -26,7 +27,7 @@ use crate::supervise::runtime::{Ended, Parts, Supervisor};
 use crate::supervise::state::{Found, HoldFile, Rules, Settings, State};
 use crate::supervise::{modes, view};
 use crate::telemetry::Telemetry;
-use crate::tls::{self, reload};
+use crate::tls::{self, reload, server::SelfSigned};
 
 /// Commands that may wait for the supervisor.
 const COMMANDS: usize = 32;
@@ -136,8 +137,9 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         metrics.clone(),
         closing_seen.clone(),
     ));
-    let server_tls = wire::listener_tls(tls_seen.server.clone(), host_names(flags));
-    let targets = wire::targets(living_seen, tls_seen.client.clone(), flags);
+    let (loaded, own) = (tls_seen.server.clone(), Arc::new(SelfSigned::new(host_names(flags))));
+    let server_tls: Arc<TlsNow> = Arc::new(move || ServerTls::of(loaded.borrow().clone(), &own));
+    let targets = target::follow(living_seen, tls_seen.client.clone(), flags);
 
     let panicked = Arc::new(Notify::new());
     let prober = crate::member::Settings {
