@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The task that owns the machine: turns what happens into events, steps, publishes, and carries out the effects. The
 //! only place where time, child, disk and sidecar meet; every decision is the machine's.
+//!
+//! Long: one loop and what each wake-up means; its parts would share all of its fields.
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::sync::Arc;

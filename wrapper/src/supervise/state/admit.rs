@@ -3,6 +3,8 @@
 //! Admission of commands: every verb against every phase. A verdict may need facts from outside (a guard, a look at the
 //! sidecar, a durable write); then the command waits at the gate and is judged anew, from the start, when the fact is in:
 //! so a decision never rests on a state that has passed.
+//!
+//! Long: every verb against every phase, to be read side by side.
 use std::sync::Arc;
 
 use super::{

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The way down: stop, restart, shutdown, crash. Decides what an end was worth (marker, validation) and how the process
 //! leaves.
+//!
+//! Long: all ways down meet in the same few facts, and are to be read together.
 use std::time::Duration;
 
 use super::{
