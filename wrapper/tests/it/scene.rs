@@ -214,6 +214,12 @@ impl Scene {
         std::fs::read_to_string(self.state_dir().join("exit_code")).ok()
     }
 
+    /// The records in `exit_history.jsonl`, oldest first.
+    pub(crate) fn history(&self) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(self.state_dir().join("exit_history.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// What an earlier process, or an operator, left in the state directory.
     pub(crate) fn leave(&self, name: &str, content: &str) {
         std::fs::write(self.state_dir().join(name), content).unwrap();
@@ -278,13 +284,31 @@ impl Scene {
     }
 
     pub(crate) fn start_command(&self, mut command: Command) -> Wrapper<'_> {
+        let (log, file) = self.next_log();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).process_group(0);
+        self.spawn(command, log)
+    }
+
+    fn next_log(&self) -> (PathBuf, File) {
         let number = self.logs.replace(self.logs.get() + 1);
         let log = self.path().join(format!("wrapper-{number}.log"));
         let file = File::create(&log).unwrap();
-        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).process_group(0);
+        (log, file)
+    }
+
+    fn spawn(&self, mut command: Command, log: PathBuf) -> Wrapper<'_> {
         let began = Instant::now();
         let child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         Wrapper { scene: self, child, log, began, status: None }
+    }
+
+    /// Starts a wrapper whose stderr, and with it etcd's, is what the caller gives it; the log file gets stdout alone.
+    pub(crate) fn start_with_stderr(&self, stderr: impl Into<Stdio>) -> Wrapper<'_> {
+        let mut command = self.command();
+        command.stderr(stderr);
+        let (log, file) = self.next_log();
+        command.stdin(Stdio::null()).stdout(file).process_group(0);
+        self.spawn(command, log)
     }
 
     /// Starts a wrapper and waits until it is ready.
@@ -534,6 +558,30 @@ pub(crate) fn wait_gone(pid: u32, limit: Duration) {
 pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal)
         .unwrap_or_else(|error| panic!("signal {signal:?} to {pid}: {error}"));
+}
+
+/// The children of a process and their states, as /proc has them (`Z`: a zombie).
+pub(crate) fn children(pid: u32) -> Vec<(u32, char)> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let child = |entry: std::io::Result<std::fs::DirEntry>| {
+        let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        (fields.next()?.parse() == Ok(pid)).then_some((number, state))
+    };
+    entries.filter_map(child).collect()
+}
+
+/// The same command with these flags in the place of its own of the same names: clap takes none twice.
+pub(crate) fn replacing(command: &Command, flags: &[&str]) -> Command {
+    let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
+    let own = command.get_args().map(|argument| argument.to_str().unwrap());
+    let mut changed = Command::new(command.get_program());
+    changed.args(own.filter(|own| !flags.iter().any(|flag| name(flag) == name(own)))).args(flags);
+    changed.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    changed
 }
 
 /// `client-transport-security` of a druid pod.
