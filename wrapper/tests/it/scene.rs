@@ -72,6 +72,11 @@ pub(crate) struct Scene {
     /// Flags of every wrapper of this scene.
     pub(crate) flags: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
+    /// The member's and its pod's name; [`MEMBER`] unless the scene is one of several.
+    member: String,
+    /// etcd serves its clients by TLS, and so does the wrapper its own; flags that `etcdctl` needs then.
+    /// Set by [`Scene::with_pki`].
+    etcdctl_tls: Option<Vec<String>>,
     logs: std::cell::Cell<u32>,
 }
 
@@ -95,6 +100,8 @@ impl Scene {
             user: None,
             flags: Vec::new(),
             environment: Vec::new(),
+            member: MEMBER.to_owned(),
+            etcdctl_tls: None,
             logs: std::cell::Cell::new(0),
         }
     }
@@ -130,8 +137,15 @@ impl Scene {
         self
     }
 
+    /// Another etcd for the wrappers to come.
+    #[must_use]
+    pub(crate) fn with_etcd(mut self, line: &'static str) -> Self {
+        self.etcd = Etcd::Real(line).path();
+        self
+    }
+
     fn sidecar_setup(&self, config: ConfigMap) -> Setup {
-        let setup = Sidecar::faithful(config, MEMBER).data_dir(&self.data_dir());
+        let setup = Sidecar::faithful(config, &self.member).data_dir(&self.data_dir());
         self.tls.as_ref().map_or_else(|| setup.clone(), |tls| tls.arrange(setup.clone()))
     }
 
@@ -147,10 +161,36 @@ impl Scene {
         self
     }
 
+    /// Another member than [`MEMBER`]; before the sidecar comes.
+    #[must_use]
+    pub(crate) fn named(mut self, member: &str) -> Self {
+        member.clone_into(&mut self.member);
+        self
+    }
+
+    pub(crate) fn member(&self) -> &str {
+        &self.member
+    }
+
+    /// Client TLS as in a druid pod, certificates asked for; the config map is the caller's to make (see
+    /// [`client_tls`]). Calls of this scene speak TLS from now on.
+    #[must_use]
+    pub(crate) fn with_pki(mut self, pki: &doubles::pki::PodPki) -> Self {
+        let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        self.flags.push(flag("etcd-client-cert-path", &pki.client.cert));
+        self.flags.push(flag("etcd-client-key-path", &pki.client.key));
+        self.etcdctl_tls = Some(vec![
+            flag("cacert", &pki.client_ca_file),
+            flag("cert", &pki.client.cert),
+            flag("key", &pki.client.key),
+        ]);
+        self
+    }
+
     /// The config map that druid would have made for this member.
     pub(crate) fn config(&self) -> ConfigMap {
         let (client, peer) = (self.client.port(), self.peer.port());
-        let config = ConfigMap::single(MEMBER, &self.data_dir(), client, peer);
+        let config = ConfigMap::single(&self.member, &self.data_dir(), client, peer);
         self.tls.as_ref().map_or_else(|| config.clone(), |tls| tls.complete(config.clone(), client, peer))
     }
 
@@ -179,8 +219,12 @@ impl Scene {
         std::fs::write(self.state_dir().join(name), content).unwrap();
     }
 
+    fn speaks_tls(&self) -> bool {
+        self.etcdctl_tls.is_some() || self.tls.as_ref().is_some_and(|tls| tls.sides.client)
+    }
+
     pub(crate) fn client_url(&self) -> String {
-        let scheme = if self.tls.as_ref().is_some_and(|tls| tls.sides.client) { "https" } else { "http" };
+        let scheme = if self.speaks_tls() { "https" } else { "http" };
         format!("{scheme}://{}", self.client.addr())
     }
 
@@ -204,15 +248,21 @@ impl Scene {
         self.stage.as_ref().expect("this scene has a scripted etcd")
     }
 
+    /// The wrapper's binary, where this scene's user can execute it.
+    fn program(&self) -> PathBuf {
+        let copy = self.path().join("bin/etcd-wrapper");
+        if copy.exists() { copy } else { env!("CARGO_BIN_EXE_etcd-wrapper").into() }
+    }
+
     /// The command line of a wrapper in this scene, not started.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-wrapper"));
+        let mut command = Command::new(self.program());
         command
             .arg("start-etcd")
             .arg(format!("--etcd-wrapper-port={}", self.api.port()))
             .arg("--listen-address=127.0.0.1")
             .arg(format!("--etcd-client-port={}", self.client.port()))
-            .arg(format!("--etcd-server-name={MEMBER}-local"))
+            .arg(format!("--etcd-server-name={}-local", self.member))
             .arg(format!("--etcd-path={}", self.etcd.display()))
             .arg(format!("--state-dir={}", self.state_dir().display()))
             .arg("--log-format=text")
@@ -252,26 +302,32 @@ impl Scene {
     }
 
     pub(crate) fn caller(&self) -> Caller {
-        Caller::plain(self.api_addr())
+        let caller = Caller::plain(self.api_addr());
+        if self.etcdctl_tls.is_some() { caller.tls() } else { caller }
     }
 
-    /// `etcdctl` of this line against the member.
+    /// `etcdctl` against the member; it must succeed.
     #[track_caller]
     pub(crate) fn etcdctl(&self, arguments: &[&str]) -> String {
-        let program = std::env::var_os("E2E_ETCDCTL_35")
-            .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
-        let output = Command::new(program)
-            .arg(format!("--endpoints={}", self.client_url()))
-            .args(self.tls.as_ref().map(tls::Tls::etcdctl_flags).unwrap_or_default())
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = self.try_etcdctl(arguments);
         assert!(
             output.status.success(),
             "etcdctl {arguments:?}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub(crate) fn try_etcdctl(&self, arguments: &[&str]) -> std::process::Output {
+        let program = std::env::var_os("E2E_ETCDCTL_35")
+            .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
+        Command::new(program)
+            .arg(format!("--endpoints={}", self.client_url()))
+            .args(self.etcdctl_tls.iter().flatten())
+            .args(self.tls.as_ref().map(tls::Tls::etcdctl_flags).unwrap_or_default())
+            .args(arguments)
+            .output()
+            .unwrap()
     }
 
     fn tell(&self) {
@@ -370,7 +426,7 @@ impl Wrapper<'_> {
         &self,
         limit: Duration,
         what: &str,
-        wanted: impl Fn(&serde_json::Value) -> bool,
+        mut wanted: impl FnMut(&serde_json::Value) -> bool,
     ) -> serde_json::Value {
         wait::until(limit, what, || match self.try_status() {
             Ok(status) => {
@@ -484,4 +540,12 @@ pub(crate) fn wait_gone(pid: u32, limit: Duration) {
 pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal)
         .unwrap_or_else(|error| panic!("signal {signal:?} to {pid}: {error}"));
+}
+
+/// `client-transport-security` of a druid pod.
+pub(crate) fn client_tls(pki: &doubles::pki::PodPki) -> serde_json::Value {
+    serde_json::json!({
+        "cert-file": pki.server.cert, "key-file": pki.server.key, "trusted-ca-file": pki.client_ca_file,
+        "client-cert-auth": true, "auto-tls": false,
+    })
 }

@@ -209,6 +209,60 @@ mod tests {
         assert_eq!(Probe::new(port, None).unwrap().look(), View::default());
     }
 
+    /// A wrapper with etcd's certificate loaded: probes on both schemes, everything else over TLS alone.
+    fn tls_server(pki: &super::super::pki::Pki) -> u16 {
+        use rustls::pki_types::PrivateKeyDer;
+        let chain = CertificateDer::pem_file_iter(&pki.server.cert).unwrap().map(Result::unwrap).collect();
+        let key = PrivateKeyDer::from_pem_file(&pki.server.key).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        let config = Arc::new(config.with_single_cert(chain, key).unwrap());
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut first = [0; 1];
+                stream.peek(&mut first).unwrap();
+                let mut request = [0; 512];
+                if first[0] == 0x16 {
+                    let mut stream =
+                        StreamOwned::new(rustls::ServerConnection::new(config.clone()).unwrap(), stream);
+                    // A client that trusts another authority hangs up here.
+                    if stream.read(&mut request).is_ok() {
+                        let body = r#"{"health":{"role":"follower"}}"#;
+                        stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes()).unwrap();
+                        stream.conn.send_close_notify();
+                        stream.flush().unwrap();
+                    }
+                } else {
+                    let read = stream.read(&mut request).unwrap();
+                    let probe = String::from_utf8_lossy(&request[..read]).contains(" /readyz ");
+                    let answer: &[u8] =
+                        if probe { b"HTTP/1.1 200 OK\r\n\r\n" } else { b"HTTP/1.1 403 Forbidden\r\n\r\n" };
+                    stream.write_all(answer).unwrap();
+                }
+            }
+        });
+        port
+    }
+
+    #[test]
+    fn the_status_is_read_over_tls_where_plain_http_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pki = super::super::pki::Pki::make(folder.path()).unwrap();
+        let port = tls_server(&pki);
+        let view = Probe::new(port, Some(&pki.client_ca)).unwrap().look();
+        assert!(view.ready);
+        assert_eq!((view.role.as_deref(), view.phase.as_deref()), (Some("follower"), None));
+
+        // Another authority's word is not taken, and the probe still is.
+        let view = Probe::new(port, Some(&pki.peer_ca)).unwrap().look();
+        assert!(view.ready);
+        assert_eq!((view.role.as_deref(), view.phase.as_deref()), (None, Some("running")));
+    }
+
     #[test]
     fn a_cut_body_is_no_answer() {
         assert!(answer(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab").is_err());
