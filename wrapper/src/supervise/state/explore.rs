@@ -245,6 +245,7 @@ fn eprintln_states(name: &str, states: usize, took: std::time::Duration) {
     eprintln!("{name}: {states} states in {took:.1?}");
 }
 
+// Shows: P2, P4, P5
 #[test]
 fn bootstrap_and_death_keep_the_directory() {
     explore("bootstrap", Stage { commands: 0, faults: 5, ..Stage::PLAIN });
@@ -274,6 +275,7 @@ fn a_round_begun_before_us_is_waited_for() {
     );
 }
 
+// Shows: P1, P4, P6
 #[test]
 fn signals_and_stops_keep_the_directory() {
     explore(
@@ -310,6 +312,7 @@ fn restarts_keep_the_directory() {
     );
 }
 
+// Shows: P3, P7
 #[test]
 fn holds_are_neither_lost_nor_stuck() {
     explore(
@@ -373,6 +376,7 @@ fn a_stop_that_is_refused_late_leaves_no_hold() {
     );
 }
 
+// Shows: P1, P2, P3, P4, P5, P6, P7
 #[test]
 fn everybody_at_once_keeps_the_directory() {
     explore(
