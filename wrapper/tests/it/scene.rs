@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One member under test: a folder, ports, a sidecar double, an etcd (scripted or real) and the wrapper's real binary.
 //! Owns everything it starts, and prints the scene when a test fails.
+//!
+//! Long: one scene; folder, sidecar, etcd and wrapper are of no use apart.
 mod tls;
 pub(crate) mod user;
 
