@@ -80,6 +80,8 @@ pub(crate) struct Scene {
     /// Set by [`Scene::with_pki`].
     etcdctl_tls: Option<Vec<String>>,
     logs: std::cell::Cell<u32>,
+    /// A process outside of this scene holds the database on purpose: the sidecar may meet it.
+    pub(crate) strangers: bool,
 }
 
 impl Scene {
@@ -105,6 +107,7 @@ impl Scene {
             member: MEMBER.to_owned(),
             etcdctl_tls: None,
             logs: std::cell::Cell::new(0),
+            strangers: false,
         }
     }
 
@@ -356,7 +359,28 @@ impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.tell();
+        } else if let Some(sidecar) = &self.sidecar {
+            assert_sidecar_was_respected(sidecar, self.strangers);
         }
+    }
+}
+
+/// What holds in every test, whatever it is about: one call at a time, by the book, and never an etcd on a directory
+/// that the sidecar works on (P1). `strangers`: somebody else held the database on purpose.
+#[track_caller]
+pub(crate) fn assert_sidecar_was_respected(sidecar: &Sidecar, strangers: bool) {
+    assert!(sidecar.max_in_flight() <= 1, "{} calls at a time", sidecar.max_in_flight());
+    let clashes = sidecar.lock_clashes();
+    assert!(strangers || clashes.is_empty(), "etcd and validation on one directory: {clashes:?}");
+    for call in sidecar.log() {
+        let asked = (call.method.as_str(), call.path.as_str(), call.query.as_str());
+        let known = [
+            ("GET", "/initialization/status", ""),
+            ("GET", "/initialization/start", "mode=full"),
+            ("GET", "/initialization/start", "mode=sanity"),
+            ("GET", "/config", ""),
+        ];
+        assert!(known.contains(&asked), "the sidecar knows no such call: {asked:?}");
     }
 }
 
