@@ -284,8 +284,8 @@ fn tls_flags(flags: &StartFlags) -> reload::TlsFlags {
 fn api_settings(flags: &StartFlags) -> api::Settings {
     api::Settings {
         policy: Policy {
-            control_loopback: true,
-            control_identities: Vec::new(),
+            control_loopback: flags.control_loopback,
+            control_identities: flags.control_identities.clone(),
             allow_remote_stop: flags.allow_remote_stop,
         },
         host_names: host_names(flags),

@@ -4,8 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene must fail where it stands")]
 #![expect(clippy::print_stderr, reason = "a failing test prints its scene")]
 mod access;
+mod bootstrap;
 mod cluster;
 mod crash;
+mod damage;
 mod ending;
 mod etcd_3_4;
 mod exit_codes;
@@ -13,11 +15,14 @@ mod exposition;
 mod file_modes;
 mod first;
 mod frugal;
+mod hold_and_history;
 mod http;
 mod inherited;
 mod init;
 mod launch;
 mod limits;
+mod locks;
+mod marker;
 mod member_etcd;
 mod namespace;
 mod panic;
@@ -25,6 +30,8 @@ mod phases;
 mod probes;
 mod scene;
 mod secrets;
+mod served_config;
+mod sidecar_faults;
 mod stalled;
 mod standing;
 mod status;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One member under test: a folder, ports, a sidecar double, an etcd (scripted or real) and the wrapper's real binary.
 //! Owns everything it starts, and prints the scene when a test fails.
+//!
+//! Long: one scene; folder, sidecar, etcd and wrapper are of no use apart.
 mod tls;
 pub(crate) mod user;
 
@@ -78,6 +80,8 @@ pub(crate) struct Scene {
     /// Set by [`Scene::with_pki`].
     etcdctl_tls: Option<Vec<String>>,
     logs: std::cell::Cell<u32>,
+    /// A process outside of this scene holds the database on purpose: the sidecar may meet it.
+    pub(crate) strangers: bool,
 }
 
 impl Scene {
@@ -103,6 +107,7 @@ impl Scene {
             member: MEMBER.to_owned(),
             etcdctl_tls: None,
             logs: std::cell::Cell::new(0),
+            strangers: false,
         }
     }
 
@@ -254,9 +259,15 @@ impl Scene {
         self.stage.as_ref().expect("this scene has a scripted etcd")
     }
 
+    /// The wrapper's binary, where this scene's user can execute it.
+    fn program(&self) -> PathBuf {
+        let copy = self.path().join("bin/etcd-wrapper");
+        if copy.exists() { copy } else { env!("CARGO_BIN_EXE_etcd-wrapper").into() }
+    }
+
     /// The command line of a wrapper in this scene, not started.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-wrapper"));
+        let mut command = Command::new(self.program());
         command
             .arg("start-etcd")
             .arg(format!("--etcd-wrapper-port={}", self.api.port()))
@@ -372,7 +383,28 @@ impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.tell();
+        } else if let Some(sidecar) = &self.sidecar {
+            assert_sidecar_was_respected(sidecar, self.strangers);
         }
+    }
+}
+
+/// What holds in every test, whatever it is about: one call at a time, by the book, and never an etcd on a directory
+/// that the sidecar works on (P1). `strangers`: somebody else held the database on purpose.
+#[track_caller]
+pub(crate) fn assert_sidecar_was_respected(sidecar: &Sidecar, strangers: bool) {
+    assert!(sidecar.max_in_flight() <= 1, "{} calls at a time", sidecar.max_in_flight());
+    let clashes = sidecar.lock_clashes();
+    assert!(strangers || clashes.is_empty(), "etcd and validation on one directory: {clashes:?}");
+    for call in sidecar.log() {
+        let asked = (call.method.as_str(), call.path.as_str(), call.query.as_str());
+        let known = [
+            ("GET", "/initialization/status", ""),
+            ("GET", "/initialization/start", "mode=full"),
+            ("GET", "/initialization/start", "mode=sanity"),
+            ("GET", "/config", ""),
+        ];
+        assert!(known.contains(&asked), "the sidecar knows no such call: {asked:?}");
     }
 }
 
