@@ -2,17 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Puts the stages together for `start-etcd`: opens the port, starts each stage's task, runs the supervisor to its end,
 //! and leaves with its exit code. The only place that knows all stages; decides nothing about etcd.
+mod target;
 mod volume;
-mod wire;
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use futures_util::FutureExt;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
+use crate::api::listener::{ServerTls, TlsNow};
 use crate::api::{self, Api, Views, auth::Policy};
 use crate::bootstrap::{hold, marker, sidecar::SidecarClient};
 use crate::cli::{Bootstrap, OnEtcdExit, StartFlags};
@@ -21,13 +24,13 @@ use crate::exit::{ExitCode, history};
 use crate::metrics::Metrics;
 use crate::shutdown::Signals;
 use crate::supervise::disk::{self, Paths};
-use crate::supervise::process::{binary, reaper::Reaper};
+use crate::supervise::process::{self, binary, reaper::Reaper};
 use crate::supervise::publish::Chronicle;
 use crate::supervise::runtime::{Ended, Parts, Supervisor};
 use crate::supervise::state::{Found, HoldFile, Rules, Settings, State};
 use crate::supervise::{modes, view};
 use crate::telemetry::Telemetry;
-use crate::tls::{self, reload};
+use crate::tls::{self, reload, server::SelfSigned};
 
 /// Commands that may wait for the supervisor.
 const COMMANDS: usize = 32;
@@ -98,7 +101,8 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
 
     let program = binary::resolve_etcd(flags.etcd_path.as_deref())
         .map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
-    modes::check_writable(&paths.state_dir).map_err(|detail| failure(ExitCode::BootstrapFailed, detail))?;
+    modes::check_writable("state directory", &paths.state_dir)
+        .map_err(|detail| failure(ExitCode::BootstrapFailed, detail))?;
     let tls_flags = tls_flags(flags);
     tls::check::flags(&tls_flags).map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
     let sidecar = match &flags.bootstrap {
@@ -137,8 +141,9 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         metrics.clone(),
         closing_seen.clone(),
     ));
-    let server_tls = wire::listener_tls(tls_seen.server.clone(), host_names(flags));
-    let targets = wire::targets(living_seen, tls_seen.client.clone(), flags);
+    let (loaded, own) = (tls_seen.server.clone(), Arc::new(SelfSigned::new(host_names(flags))));
+    let server_tls: Arc<TlsNow> = Arc::new(move || ServerTls::of(loaded.borrow().clone(), &own));
+    let targets = target::follow(living_seen, tls_seen.client.clone(), flags);
 
     let panicked = Arc::new(Notify::new());
     let prober = crate::member::Settings {
@@ -154,7 +159,9 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
 
     let (disk, completions) = disk::start(paths.clone())
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
-    let ended = Supervisor::run(Parts {
+    let grace = flags.grace_period;
+    let lives = living.subscribe();
+    let supervisor = Supervisor::run(Parts {
         state,
         program,
         paths,
@@ -170,13 +177,27 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         metrics,
         chronicle,
         panicked,
-    })
-    .await;
+    });
+    let ended = match AssertUnwindSafe(supervisor).catch_unwind().await {
+        Ok(ended) => ended,
+        Err(_) => return Err(stop_after_panic(&lives, grace)),
+    };
     // Answers under way (the 200 of a `/stop` above all) leave before the process does.
     closing.send_replace(true);
     // A panic of it was told by who watches it.
     let _ = serving.await;
     Ok(ended)
+}
+
+/// The supervisor itself panicked, so nobody owns etcd any more: without this the parent-death signal would kill it hard.
+fn stop_after_panic(lives: &watch::Receiver<Option<view::Alive>>, grace: Duration) -> Failure {
+    let pid = lives.borrow().as_ref().map(|alive| alive.pid);
+    let how = match pid.map(|pid| process::end_abandoned(pid, grace)) {
+        None => "there was no etcd",
+        Some(true) => "etcd ended within the grace period",
+        Some(false) => "etcd had to be killed",
+    };
+    failure(ExitCode::Failed, format!("the supervisor panicked: a defect of the wrapper; {how}"))
 }
 
 /// A stage's task: when it panics the supervisor hears of it and stops etcd in order (F4). The handle waits for its end.

@@ -34,8 +34,6 @@ pub enum Format {
 /// Logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    #[error("log level {filter:?}: {error}; write `info`, or `info,etcd_wrapper::api=debug`")]
-    Filter { filter: String, error: String },
     #[error("start the log's writer: {0}")]
     Thread(io::Error),
     #[error("the log has been set up before")]
@@ -48,11 +46,10 @@ pub struct Telemetry {
     queue: Queue,
 }
 
-/// Sets up logging and the panic hook, for the whole process. `filter` is a level, or a list of `target=level` as in
-/// `RUST_LOG` (without spans and fields).
+/// Sets up logging and the panic hook, for the whole process.
 ///
 /// # Errors
-/// The filter cannot be parsed, no thread can be started, or it was called before.
+/// No thread can be started, or it was called before.
 pub fn init(targets: Targets, format: Format) -> Result<Telemetry, TelemetryError> {
     let queue = Queue::start(io::stderr()).map_err(TelemetryError::Thread)?;
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -261,8 +258,6 @@ mod tests {
             tracing::debug!(target: "chatty::part", "let in");
         });
         assert!(text.contains("let in") && !text.contains("left out"), "{text}");
-        let error = init("etcd=loud", Format::Json).unwrap_err().to_string();
-        assert!(error.contains("etcd=loud") && error.contains("write `info`"), "{error}");
     }
 
     #[test]
@@ -288,7 +283,7 @@ mod tests {
     fn f4_a_panic_is_one_line_of_the_log() {
         const NAME: &str = "f4_a_panic_is_one_line_of_the_log";
         if rerun::role().is_some() {
-            let telemetry = init("info", Format::Json).unwrap();
+            let telemetry = init(Targets::new().with_default(tracing::Level::INFO), Format::Json).unwrap();
             std::thread::spawn(|| panic!("on purpose")).join().unwrap_err();
             telemetry.write_line("the last line");
             assert!(telemetry.flush(DEADLINE));
@@ -307,7 +302,7 @@ mod tests {
     fn a_full_or_closed_stderr_does_not_stop_the_process() {
         const NAME: &str = "a_full_or_closed_stderr_does_not_stop_the_process";
         if let Some(role) = rerun::role() {
-            let telemetry = init("info", Format::Json).unwrap();
+            let telemetry = init(Targets::new().with_default(tracing::Level::INFO), Format::Json).unwrap();
             for _ in 0..1000 {
                 tracing::info!(filling = "x".repeat(1024), "much to say");
             }

@@ -7,6 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 
+pub use crate::tls::server::ClientIdentity;
+
 use super::problem::{Code, Problem};
 
 /// What the first byte of a connection said.
@@ -14,17 +16,6 @@ use super::problem::{Code, Problem};
 pub enum Scheme {
     Plain,
     Tls,
-}
-
-/// The client certificate of a TLS connection, as far as we can vouch for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientIdentity {
-    /// None was shown, or the connection is plain.
-    None,
-    /// One was shown that cannot be verified: not signed by etcd's client CA, expired, or no such CA is there.
-    Unverified,
-    /// The names in a certificate that etcd's client CA signed.
-    Verified { cn: Option<String>, sans: Vec<String> },
 }
 
 /// What was settled when the connection was accepted; it stays so until the connection closes.

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
+use crate::member::readiness::{MAX_AGE, evaluate};
 use crate::metrics::{Format, Scrape};
 
 use super::problem::{Code, Problem};
 use super::publisher::Published;
 use super::query::{Query, invalid};
 use super::snapshot::{self, Now};
-use crate::member::readiness::{self, MAX_AGE};
-
 use super::{Answer, Api, Connection, accepts, closed, json, text, warnings, wire};
 
 /// No long-poll waits longer.
@@ -53,7 +52,7 @@ impl Api {
     pub(super) fn readiness(&self) -> Answer {
         let now = Now::read();
         let core = self.views.core.borrow();
-        let evaluation = readiness::evaluate(&core, &self.views.member.borrow(), now.instant, MAX_AGE);
+        let evaluation = evaluate(&core, &self.views.member.borrow(), now.instant, MAX_AGE);
         json(
             StatusCode::OK,
             &snapshot::readiness_document(&core, &evaluation, &self.published.borrow().marks, now),
@@ -81,7 +80,7 @@ impl Api {
         let marks = &published.marks;
         let standing = warnings::current(&core, &member, &tls, marks.volume, &marks.warnings, now.wall);
         let scrape = Scrape {
-            evaluation: readiness::evaluate(&core, &member, now.instant, MAX_AGE),
+            evaluation: evaluate(&core, &member, now.instant, MAX_AGE),
             is_leader: snapshot::leader(&core, &member, marks, now).is_leader,
             core: &core,
             member: &member,

@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, timeout};
 use tracing::{debug, error, warn};
+
+use crate::tls::server::{self, SelfSigned};
 
 use super::auth::{Admission, ClientIdentity, Scheme};
 use super::connections::{Activity, Connections};
@@ -121,6 +123,34 @@ pub struct ServerTls {
     /// The config names a client CA, but it cannot be read.
     pub trust_not_loaded: bool,
     pub classify: Arc<Classify>,
+}
+
+impl ServerTls {
+    /// etcd's certificate where one is loaded, else the self-signed one.
+    pub fn of(loaded: Option<Arc<server::ServerTls>>, own: &Arc<SelfSigned>) -> Self {
+        match loaded {
+            Some(loaded) => {
+                let config = loaded.config();
+                Self {
+                    offer: Arc::new(move || Some(Arc::clone(&config))),
+                    etcd_certificate: true,
+                    trust_not_loaded: loaded.trust_not_loaded(),
+                    classify: Arc::new(move |chain| loaded.classify(Some(chain), UnixTime::now())),
+                }
+            }
+            None => {
+                let own = Arc::clone(own);
+                Self {
+                    offer: Arc::new(move || {
+                        own.config().inspect_err(|error| warn!(%error, "make a self-signed certificate")).ok()
+                    }),
+                    etcd_certificate: false,
+                    trust_not_loaded: false,
+                    classify: Arc::new(|_| ClientIdentity::Unverified),
+                }
+            }
+        }
+    }
 }
 
 impl fmt::Debug for ServerTls {

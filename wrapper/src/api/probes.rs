@@ -29,8 +29,9 @@ impl Api {
         };
         let now = Now::read();
         let core = self.views.core.borrow();
-        let evaluation = evaluate(&core, &self.views.member.borrow(), now.instant, MAX_AGE);
-        let excluded: Vec<_> = query.all("exclude").collect();
+        let excluded: Vec<_> = query.all("exclude").filter(|_| check.is_none()).collect();
+        let evaluation =
+            evaluate(&core, &self.views.member.borrow(), now.instant, MAX_AGE).without(&excluded);
         let verdict = match check {
             None => Verdict::of(&evaluation, &excluded),
             Some(name) => match evaluation.checks.iter().find(|check| check.name == name) {
@@ -91,12 +92,7 @@ struct Verdict<'a> {
 
 impl<'a> Verdict<'a> {
     fn of(evaluation: &'a Evaluation, excluded: &'a [&'a str]) -> Self {
-        let checks = &evaluation.checks[..];
-        if excluded.is_empty() {
-            return Self { ready: evaluation.ready, reason: evaluation.reason, checks, excluded };
-        }
-        let failed = checks.iter().find(|c| c.required && !c.ok && !excluded.contains(&c.name));
-        Self { ready: failed.is_none(), reason: failed.map(|check| check.name), checks, excluded }
+        Self { ready: evaluation.ready, reason: evaluation.reason, checks: &evaluation.checks, excluded }
     }
 
     /// One check alone; here it counts whether or not it does for readiness.
@@ -156,7 +152,8 @@ mod tests {
             "[+]process ok\n[-]linearizable_read failed: why\n[-]nospace failed, not counted: why\nreadyz check failed\n"
         );
         assert_eq!(
-            Verdict::of(&evaluation, &["linearizable_read", "foo"]).listing("readyz"),
+            Verdict::of(&evaluation.without(&["linearizable_read", "foo"]), &["linearizable_read", "foo"])
+                .listing("readyz"),
             "[+]process ok\n[+]linearizable_read excluded: ok\n[-]nospace failed, not counted: why\n\
              warn: some health checks cannot be excluded: no matches for \"foo\"\nreadyz check passed\n"
         );

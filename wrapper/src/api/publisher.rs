@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
+use tracing::warn;
 
 use crate::metrics::Metrics;
 
@@ -87,8 +88,12 @@ impl Publisher {
             }
             let volume = *self.volume.borrow();
             next.marks.volume = volume;
+            let before: Vec<_> = next.marks.warnings.iter().map(|warning| warning.code).collect();
             next.marks.warnings =
                 warnings::current(&core, &member, &tls, volume, &next.marks.warnings, now.wall);
+            for warning in next.marks.warnings.iter().filter(|warning| !before.contains(&warning.code)) {
+                warn!(code = warning.code, "{}", warning.detail);
+            }
         }
         let mut seen = shape(self.views.status(&next.marks, now));
         if seen.leader != self.shape.leader {
@@ -100,6 +105,12 @@ impl Publisher {
             next.marks.index += 1;
             self.shape = seen;
             self.sender.send_replace(next);
+        } else {
+            // No news that anybody waits for.
+            self.sender.send_if_modified(|published| {
+                published.marks.volume = next.marks.volume;
+                false
+            });
         }
     }
 }

@@ -61,7 +61,7 @@ pub fn compose(core: &CoreView, member: &MemberView, tls: &TlsView, marks: &Mark
             .map(|volume| wire::Volume { free_bytes: volume.free_bytes, free_inodes: volume.free_inodes }),
         readiness: readiness_document(core, &evaluation, marks, now),
         leader: leader(core, member, marks, now),
-        health: health(core, member, now.instant),
+        health: health(core, member, now),
         operation: core.operation.as_ref().map(operation),
         warnings: warnings.iter().map(warning).collect(),
         poll: wire::Poll::default(),
@@ -112,7 +112,7 @@ pub fn leader(core: &CoreView, member: &MemberView, marks: &Marks, now: Now) -> 
         member_name: child.map(|child| child.config.name.clone()),
         leader_id: leadership.and_then(|l| l.leader_id).map(wire::member_id),
         is_leader: core.phase == Phase::Running && !core.draining && leadership.is_some_and(|l| l.is_leader),
-        is_learner: leadership.and_then(|l| l.is_learner),
+        is_learner: leadership.and_then(|l| l.is_learner.or(member.learner)),
         leaving,
         term: leadership.and_then(|l| l.term),
         generation: core.generation,
@@ -124,6 +124,17 @@ pub fn leader(core: &CoreView, member: &MemberView, marks: &Marks, now: Now) -> 
             Source::Metrics => "metrics".into(),
         }),
         poll: wire::Poll::default(),
+    }
+}
+
+fn health(core: &CoreView, member: &MemberView, now: Now) -> wire::Health {
+    let health = diagnose(core, member, now.instant);
+    wire::Health {
+        process: health.process.as_str().into(),
+        member: health.member.as_str().into(),
+        quorum: health.quorum.as_str().into(),
+        role: health.role.as_str().into(),
+        diagnosis: health.diagnosis.as_str().into(),
     }
 }
 
@@ -292,16 +303,5 @@ fn warning(warning: &Warning) -> wire::Warning {
         code: warning.code.into(),
         since: wire::time(warning.since),
         detail: warning.detail.clone(),
-    }
-}
-
-fn health(core: &CoreView, member: &MemberView, now: Instant) -> wire::Health {
-    let health = diagnose(core, member, now);
-    wire::Health {
-        process: health.process.as_str().into(),
-        member: health.member.as_str().into(),
-        quorum: health.quorum.as_str().into(),
-        role: health.role.as_str().into(),
-        diagnosis: health.diagnosis.as_str().into(),
     }
 }

@@ -38,7 +38,6 @@ pub(super) fn core(phase: Phase) -> CoreView {
     let time = SystemTime::UNIX_EPOCH;
     CoreView {
         epoch: "3f9a1c".into(),
-        index: 1,
         started_at: time,
         intent: Intent::Up,
         phase,

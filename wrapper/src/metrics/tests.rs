@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::api::readiness;
 use crate::api::tests::rig::{answering_member, core_view, running_core};
+use crate::member::readiness::{MAX_AGE, evaluate};
 use crate::supervise::view::{
     LastExit, OperationKind, OperationPhase, OperationStatus, OperationView, Warning,
 };
@@ -19,7 +19,7 @@ fn page(
     warnings: &[Warning],
 ) -> String {
     let now = Instant::now();
-    let evaluation = readiness::evaluate(core, member, now);
+    let evaluation = evaluate(core, member, now, MAX_AGE);
     let scrape = Scrape {
         evaluation,
         is_leader: false,

@@ -12,7 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::Mode;
 use rustix::process::{Pid, PidfdFlags, Resource, WaitId, WaitIdOptions, WaitIdStatus};
 use tokio::io::Interest;
@@ -119,6 +121,25 @@ impl Drop for Child {
         // From now on it is an orphan like any other: the reaper may have its status.
         reaper::disown(self.pid);
     }
+}
+
+/// Ends a child whose [`Child`] was lost in a panic: SIGTERM, and SIGKILL after `grace`. True if it went by itself. Blocks:
+/// for a process that is about to exit anyway. The child was not waited for, so the number is still its own.
+pub fn end_abandoned(pid: u32, grace: Duration) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    let Ok(pidfd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return true };
+    let ended = |limit: Duration| {
+        let limit = Timespec::try_from(limit).ok();
+        let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+        matches!(rustix::event::poll(&mut fds, limit.as_ref()), Ok(1..))
+    };
+    let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::TERM);
+    if ended(grace) {
+        return true;
+    }
+    let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
+    ended(Duration::from_secs(1));
+    false
 }
 
 /// A command with the environment etcd may see. `ETCD_*` would be taken for flags (Kubernetes itself injects such names

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The task that owns the machine: turns what happens into events, steps, publishes, and carries out the effects. The
 //! only place where time, child, disk and sidecar meet; every decision is the machine's.
+//!
+//! Long: one loop and what each wake-up means; its parts would share all of its fields.
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -38,6 +40,8 @@ use reminder::Reminder;
 const CRASH_WINDOW: Duration = Duration::from_secs(600);
 /// Commands that wait while one is being admitted.
 const QUEUE: usize = 64;
+/// How long a disk job may take once the process is to end.
+const DISK_LIMIT: Duration = Duration::from_secs(3);
 /// How often the loop turns when nothing happens: what `/livez` looks at.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -86,10 +90,11 @@ pub struct Supervisor {
     next_request: RequestId,
     disk: Disk,
     completions: mpsc::UnboundedReceiver<Completion>,
-    /// The disk thread has panicked: its closed channel is always ready, and is not listened to again.
-    disk_gone: bool,
     /// A configuration is prepared, but etcd's version is not known yet.
     prepared: Option<state::Done>,
+    /// False: the disk thread has panicked; its closed channel is always ready, and is not listened to again.
+    disk_lives: bool,
+    disk_limit: Option<Instant>,
     version: Option<Option<String>>,
     member: watch::Receiver<Arc<MemberView>>,
     core: watch::Sender<CoreView>,
@@ -104,8 +109,10 @@ pub struct Supervisor {
     child: Option<Running>,
     crashes: VecDeque<Instant>,
     /// Answers of guard, turn and transfer.
-    inbox: mpsc::UnboundedReceiver<(u64, Event)>,
-    outbox: mpsc::UnboundedSender<(u64, Event)>,
+    inbox: mpsc::UnboundedReceiver<(Question, Event)>,
+    outbox: mpsc::UnboundedSender<(Question, Event)>,
+    /// The newest question of each kind; an answer to an older one is dropped.
+    questions: BTreeMap<Kind, u64>,
     turn: Option<JoinHandle<()>>,
     phase_before_exit: Phase,
     etcd_end: Option<EtcdEnd>,
@@ -120,6 +127,23 @@ struct Running {
     confirmed: bool,
 }
 
+/// What is asked on the side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    GateGuard,
+    EndingGuard,
+    Turn,
+    Transfer,
+}
+
+/// One question: of this kind, the how manyth, about which generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Question {
+    kind: Kind,
+    number: u64,
+    generation: u64,
+}
+
 /// What woke the loop.
 enum Woken {
     Signal(shutdown::Event),
@@ -130,7 +154,8 @@ enum Woken {
     Member,
     Timer(Timer),
     Request(Request),
-    Inbox(u64, Event),
+    DiskTooSlow,
+    Inbox(Question, Event),
     Version(Option<String>),
     Panicked,
     Tick,
@@ -153,8 +178,9 @@ impl Supervisor {
             next_request: 1,
             disk: parts.disk,
             completions: parts.completions,
-            disk_gone: false,
             prepared: None,
+            disk_lives: true,
+            disk_limit: None,
             version: None,
             member: parts.member,
             core: parts.core,
@@ -170,6 +196,7 @@ impl Supervisor {
             crashes: VecDeque::new(),
             inbox,
             outbox,
+            questions: BTreeMap::new(),
             turn: None,
             phase_before_exit: Phase::Initializing,
             etcd_end: None,
@@ -211,6 +238,7 @@ impl Supervisor {
             None => (None, Instant::now()),
         };
         let takes = self.queue.len() < QUEUE;
+        let disk_limit = self.disk_limit;
         let (child, socket) = match &mut self.child {
             Some(running) => {
                 let pid = running.child.pid();
@@ -223,12 +251,12 @@ impl Supervisor {
             biased;
             status = child_end(child) => Woken::ChildEnded(status),
             result = said_ready(socket) => Woken::Ready(result),
-            completion = self.completions.recv(), if !self.disk_gone => Woken::Disk(completion),
+            completion = self.completions.recv(), if self.disk_lives => Woken::Disk(completion),
             answer = joined(self.call.as_mut()) => Woken::Sidecar(answer),
             Ok(()) = self.member.changed() => Woken::Member,
-            Some((generation, event)) = self.inbox.recv() => Woken::Inbox(generation, event),
+            Some((question, event)) = self.inbox.recv() => Woken::Inbox(question, event),
             () = tokio::time::sleep_until(at), if timer.is_some() => Woken::Timer(timer.expect("guarded")),
-            // A closed channel is always ready: the API is gone, signals still work.
+            () = tokio::time::sleep_until(disk_limit.unwrap_or(at)), if disk_limit.is_some() => Woken::DiskTooSlow,
             Some(request) = self.requests.recv(), if takes => Woken::Request(request),
         }
     }
@@ -247,7 +275,9 @@ impl Supervisor {
             Woken::ChildEnded(status) => self.on_child_ended(status),
             Woken::Disk(Some(completion)) => self.on_disk(completion),
             Woken::Disk(None) => {
-                self.disk_gone = true;
+                error!("the disk thread panicked");
+                self.disk_lives = false;
+                self.give_up_on_disk();
                 self.feed(Event::Panicked);
             }
             Woken::Panicked => self.feed(Event::Panicked),
@@ -259,8 +289,10 @@ impl Supervisor {
                 self.feed(Event::Timer(timer));
             }
             Woken::Request(request) => self.on_request(request),
-            Woken::Inbox(generation, event) => {
-                if generation == self.state().generation {
+            Woken::DiskTooSlow => self.give_up_on_disk(),
+            Woken::Inbox(question, event) => {
+                let newest = self.questions.get(&question.kind) == Some(&question.number);
+                if newest && question.generation == self.state().generation {
                     self.feed(event);
                 }
             }
@@ -269,6 +301,16 @@ impl Supervisor {
         while self.state().takes_commands() {
             let Some(request) = self.queue.pop_front() else { break };
             self.command(request);
+        }
+    }
+
+    /// The outstanding job counts as failed. What it still does is harmless: a marker on its way to the disk is true, and a
+    /// hold holds.
+    fn give_up_on_disk(&mut self) {
+        self.disk_limit = None;
+        if let Some(job) = self.state().disk.clone() {
+            error!(?job, "gave up on the disk");
+            self.feed(Event::Disk(super::disk::failed(&job)));
         }
     }
 
@@ -318,6 +360,11 @@ impl Supervisor {
             let took = self.reminder.changed(Instant::now());
             info!(phase = phase.as_str(), from = left.as_str(), took = ?took, "phase");
         }
+        // A dying disk must not keep the process: from the shutdown on a job has this long.
+        self.disk_limit = match (&state.exit, &state.disk) {
+            (Some(_), Some(_)) => self.disk_limit.or(Some(Instant::now() + DISK_LIMIT)),
+            _ => None,
+        };
         let view = self.chronicle.view(state, std::time::Instant::now());
         self.core.send_replace(view);
     }
@@ -375,9 +422,18 @@ impl Supervisor {
     }
 
     fn on_disk(&mut self, completion: Completion) {
+        let about_locks = matches!(completion.done, state::Done::Locked(_));
         for note in completion.notes {
-            warn!("{note}");
-            self.chronicle.lock_note = Some(note);
+            // A lock is tried four times a second; the reminder repeats what is still true.
+            if !about_locks || self.chronicle.lock_note.as_ref() != Some(&note) {
+                warn!("{note}");
+            }
+            if about_locks {
+                self.chronicle.lock_note = Some(note);
+            }
+        }
+        if matches!(completion.done, state::Done::Locked(Ok(true))) {
+            self.chronicle.lock_note = None;
         }
         if let Some(config) = completion.config {
             self.remember(config);
@@ -412,6 +468,9 @@ impl Supervisor {
         let done = match outcome {
             Ok(arguments) => {
                 self.arguments = arguments;
+                for key in config::unknown_keys(&config, version.as_deref()) {
+                    warn!("{key}");
+                }
                 Ok(())
             }
             Err(detail) => Err(Refusal { code: Code::ConfigInvalid, detail }),
@@ -469,9 +528,9 @@ impl Supervisor {
             return;
         }
         info!("etcd says READY");
-        self.living.send_modify(|target| {
-            if let Some(target) = target {
-                target.ready_seen = true;
+        self.living.send_modify(|alive| {
+            if let Some(alive) = alive {
+                alive.ready_seen = true;
             }
         });
         self.feed(Event::Ready);

@@ -140,6 +140,7 @@ pub struct ChildView {
 #[derive(Clone, Debug)]
 pub struct Alive {
     pub generation: u64,
+    pub pid: u32,
     pub config: Arc<EtcdConfig>,
     /// Its client port comes from the config itself, not from `--etcd-client-port`.
     pub posted: bool,

@@ -28,7 +28,7 @@ impl Cluster {
         let pki = PodPki::write(dir.path(), &local.each_ref().map(String::as_str)).unwrap();
         let scenes = names.map(|name| {
             let scene = Scene::of(&Etcd::Real(line)).named(name);
-            if tls { scene.with_tls(&pki) } else { scene }
+            if tls { scene.with_pki(&pki) } else { scene }
         });
         let peer_scheme = if tls { "https" } else { "http" };
         let peer_url = |scene: &Scene| format!("{peer_scheme}://127.0.0.1:{}", scene.peer_port());

@@ -225,7 +225,7 @@ fn d10_a_thousand_probes_are_answered_in_time_beside_a_hung_etcd_and_a_busy_cpu(
 fn d17_polling_makes_no_noise_and_needs_two_connections(#[case] line: &'static str) {
     let dir = tempfile::tempdir().unwrap();
     let pki = doubles::pki::PodPki::write(dir.path(), &[&format!("{MEMBER}-local")]).unwrap();
-    let scene = Scene::of(&crate::scene::Etcd::Real(line)).with_tls(&pki);
+    let scene = Scene::of(&crate::scene::Etcd::Real(line)).with_pki(&pki);
     let scene = scene.flag("--status-interval=10ms").flag("--readiness-interval=10ms");
     let config = scene
         .config()

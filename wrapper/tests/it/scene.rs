@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One member under test: a folder, ports, a sidecar double, an etcd (scripted or real) and the wrapper's real binary.
 //! Owns everything it starts, and prints the scene when a test fails.
+mod tls;
+pub(crate) mod user;
+
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,6 +19,7 @@ use doubles::sidecar::{ConfigMap, Setup, Sidecar};
 use doubles::wait::{self, Poll};
 use rustix::process::{Pid, Signal, kill_process};
 
+pub(crate) use self::tls::Sides;
 use crate::http::{Answer, Caller};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -61,13 +65,18 @@ pub(crate) struct Scene {
     /// The scripted etcd's stage; None for a real one.
     pub(crate) stage: Option<Stage>,
     pub(crate) sidecar: Option<Sidecar>,
+    /// None: nobody speaks TLS.
+    tls: Option<tls::Tls>,
+    /// None: who runs the test.
+    user: Option<u32>,
     /// Flags of every wrapper of this scene.
     pub(crate) flags: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
     /// The member's and its pod's name; [`MEMBER`] unless the scene is one of several.
     member: String,
     /// etcd serves its clients by TLS, and so does the wrapper its own; flags that `etcdctl` needs then.
-    tls: Option<Vec<String>>,
+    /// Set by [`Scene::with_pki`].
+    etcdctl_tls: Option<Vec<String>>,
     logs: std::cell::Cell<u32>,
 }
 
@@ -87,10 +96,12 @@ impl Scene {
             etcd: etcd.path(),
             stage: None,
             sidecar: None,
+            tls: None,
+            user: None,
             flags: Vec::new(),
             environment: Vec::new(),
             member: MEMBER.to_owned(),
-            tls: None,
+            etcdctl_tls: None,
             logs: std::cell::Cell::new(0),
         }
     }
@@ -114,8 +125,7 @@ impl Scene {
     #[must_use]
     pub(crate) fn with_sidecar(mut self, arrange: impl FnOnce(Setup) -> Setup) -> Self {
         self.sidecar = None;
-        let setup = Sidecar::faithful(self.config(), &self.member).data_dir(&self.data_dir());
-        self.sidecar = Some(arrange(setup).start().unwrap());
+        self.sidecar = Some(arrange(self.sidecar_setup(self.config())).start().unwrap());
         self
     }
 
@@ -123,8 +133,7 @@ impl Scene {
     #[must_use]
     pub(crate) fn with_config(mut self, config: ConfigMap) -> Self {
         self.sidecar = None;
-        self.sidecar =
-            Some(Sidecar::faithful(config, &self.member).data_dir(&self.data_dir()).start().unwrap());
+        self.sidecar = Some(self.sidecar_setup(config).start().unwrap());
         self
     }
 
@@ -133,6 +142,11 @@ impl Scene {
     pub(crate) fn with_etcd(mut self, line: &'static str) -> Self {
         self.etcd = Etcd::Real(line).path();
         self
+    }
+
+    fn sidecar_setup(&self, config: ConfigMap) -> Setup {
+        let setup = Sidecar::faithful(config, &self.member).data_dir(&self.data_dir());
+        self.tls.as_ref().map_or_else(|| setup.clone(), |tls| tls.arrange(setup.clone()))
     }
 
     #[must_use]
@@ -161,11 +175,11 @@ impl Scene {
     /// Client TLS as in a druid pod, certificates asked for; the config map is the caller's to make (see
     /// [`client_tls`]). Calls of this scene speak TLS from now on.
     #[must_use]
-    pub(crate) fn with_tls(mut self, pki: &doubles::pki::PodPki) -> Self {
+    pub(crate) fn with_pki(mut self, pki: &doubles::pki::PodPki) -> Self {
         let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
         self.flags.push(flag("etcd-client-cert-path", &pki.client.cert));
         self.flags.push(flag("etcd-client-key-path", &pki.client.key));
-        self.tls = Some(vec![
+        self.etcdctl_tls = Some(vec![
             flag("cacert", &pki.client_ca_file),
             flag("cert", &pki.client.cert),
             flag("key", &pki.client.key),
@@ -173,9 +187,11 @@ impl Scene {
         self
     }
 
-    /// The config map that druid would have made for this member, without TLS.
+    /// The config map that druid would have made for this member.
     pub(crate) fn config(&self) -> ConfigMap {
-        ConfigMap::single(&self.member, &self.data_dir(), self.client.port(), self.peer.port())
+        let (client, peer) = (self.client.port(), self.peer.port());
+        let config = ConfigMap::single(&self.member, &self.data_dir(), client, peer);
+        self.tls.as_ref().map_or_else(|| config.clone(), |tls| tls.complete(config.clone(), client, peer))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -203,8 +219,12 @@ impl Scene {
         std::fs::write(self.state_dir().join(name), content).unwrap();
     }
 
+    fn speaks_tls(&self) -> bool {
+        self.etcdctl_tls.is_some() || self.tls.as_ref().is_some_and(|tls| tls.sides.client)
+    }
+
     pub(crate) fn client_url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let scheme = if self.speaks_tls() { "https" } else { "http" };
         format!("{scheme}://{}", self.client.addr())
     }
 
@@ -244,6 +264,10 @@ impl Scene {
         if let Some(sidecar) = &self.sidecar {
             command.arg(format!("--backup-restore-host-port={}", sidecar.addr()));
         }
+        command.args(self.tls.as_ref().map(tls::Tls::flags).unwrap_or_default());
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         command.args(&self.flags).env("HOME", self.home()).envs(self.environment.iter().cloned());
         command
     }
@@ -273,7 +297,7 @@ impl Scene {
 
     pub(crate) fn caller(&self) -> Caller {
         let caller = Caller::plain(self.api_addr());
-        if self.tls.is_some() { caller.tls() } else { caller }
+        if self.etcdctl_tls.is_some() { caller.tls() } else { caller }
     }
 
     /// `etcdctl` against the member; it must succeed.
@@ -293,7 +317,8 @@ impl Scene {
             .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
         Command::new(program)
             .arg(format!("--endpoints={}", self.client_url()))
-            .args(self.tls.iter().flatten())
+            .args(self.etcdctl_tls.iter().flatten())
+            .args(self.tls.as_ref().map(tls::Tls::etcdctl_flags).unwrap_or_default())
             .args(arguments)
             .output()
             .unwrap()
@@ -353,7 +378,7 @@ impl Wrapper<'_> {
 
     #[track_caller]
     pub(crate) fn status(&self) -> serde_json::Value {
-        self.caller().get("/v1/status").json()
+        self.try_status().unwrap_or_else(|error| panic!("GET /v1/status: {error}"))
     }
 
     #[track_caller]
@@ -397,14 +422,26 @@ impl Wrapper<'_> {
         what: &str,
         mut wanted: impl FnMut(&serde_json::Value) -> bool,
     ) -> serde_json::Value {
-        wait::until(limit, what, || match self.caller().try_call("GET", "/v1/status", &[], "") {
-            Ok(answer) => {
-                let status = answer.json();
-                if wanted(&status) { Poll::Ready(status) } else { Poll::NotYet(status.to_string()) }
+        wait::until(limit, what, || match self.try_status() {
+            Ok(status) => {
+                if wanted(&status) {
+                    Poll::Ready(status)
+                } else {
+                    Poll::NotYet(status.to_string())
+                }
             }
             Err(error) if self.gone() => Poll::Never(format!("the wrapper has ended ({error})")),
             Err(error) => Poll::NotYet(error.to_string()),
         })
+    }
+
+    /// By the scheme in force: TLS once etcd's certificate is loaded.
+    fn try_status(&self) -> std::io::Result<serde_json::Value> {
+        let ask = |caller: Caller| caller.try_call("GET", "/v1/status", &[], "");
+        match ask(self.caller())? {
+            answer if answer.status == 403 => Ok(ask(self.caller().tls())?.json()),
+            answer => Ok(answer.json()),
+        }
     }
 
     fn gone(&self) -> bool {

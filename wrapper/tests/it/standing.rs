@@ -169,7 +169,7 @@ fn d5_auth_without_a_client_certificate_stays_ready(#[case] line: &'static str) 
 fn d5_auth_with_a_client_certificate_stays_ready(#[case] line: &'static str) {
     let dir = tempfile::tempdir().unwrap();
     let pki = PodPki::write(dir.path(), &[&format!("{MEMBER}-local")]).unwrap();
-    let scene = Scene::of(&Etcd::Real(line)).with_tls(&pki).flag("--readiness-interval=100ms");
+    let scene = Scene::of(&Etcd::Real(line)).with_pki(&pki).flag("--readiness-interval=100ms");
     let config = scene.config();
     let config = config
         .with("listen-client-urls", scene.client_url())

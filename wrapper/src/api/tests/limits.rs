@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! What slow, idle, greedy and broken callers may cost.
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::rig::{Client, Rig, exchange, limits, policy, read_all, read_reply, request, within};
@@ -20,7 +22,7 @@ async fn d13_a_request_may_come_byte_by_byte() {
 
 #[tokio::test]
 async fn j4_a_request_line_without_end_is_closed() {
-    let rig = Rig::ready();
+    let rig = Rig::with(policy(), Limits { step: Duration::from_millis(200), ..limits() });
     let mut stream = rig.connect().await;
     within(stream.write_all(b"GET /readyz")).await.unwrap();
     assert_eq!(read_all(&mut stream).await, "");
@@ -30,7 +32,7 @@ async fn j4_a_request_line_without_end_is_closed() {
     within(stream.write_all(&[0x16, 3, 1])).await.unwrap();
     assert_eq!(read_all(&mut stream).await, "");
     let mut stream = rig.connect().await;
-    within(stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")).await.unwrap();
+    within(stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")).await.unwrap();
     assert!(read_all(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
 }
 
@@ -61,8 +63,7 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test]
 async fn whoever_holds_every_connection_does_not_lock_out_a_probe() {
-    let forever = Limits { step: std::time::Duration::from_secs(600), room: 4, ..limits() };
-    let rig = Rig::with(policy(), forever);
+    let rig = Rig::with(policy(), Limits { room: 4, ..limits() });
     let mut silent = Vec::new();
     for _ in 0..12 {
         let mut stream = rig.connect().await;
@@ -79,7 +80,7 @@ async fn whoever_holds_every_connection_does_not_lock_out_a_probe() {
 
 #[tokio::test]
 async fn a_waiting_long_poll_outlives_silent_connections() {
-    let rig = Rig::with(policy(), Limits { step: std::time::Duration::from_secs(600), room: 4, ..limits() });
+    let rig = Rig::with(policy(), Limits { room: 4, ..limits() });
     let mut poll = rig.connect().await;
     let target = "/v1/status?after=3f9a1c:1&wait=10m";
     within(poll.write_all(request("GET", target, "").as_bytes())).await.unwrap();

@@ -3,7 +3,7 @@
 //! The probes in all their forms.
 use std::time::{Duration, Instant};
 
-use super::rig::Rig;
+use super::rig::{Rig, answering_member};
 use crate::supervise::view::Phase;
 
 #[tokio::test]
@@ -104,7 +104,11 @@ async fn d8_livez_looks_at_nothing_but_the_loop() {
 async fn d9_d10_a_thousand_probes_are_answered_while_the_supervisor_sleeps() {
     // Nobody reads the mailbox and nobody writes a view: a probe needs neither.
     let rig = Rig::ready();
-    for _ in 0..1000 {
-        assert_eq!(rig.get("/readyz").await.status, 200);
+    for _ in 0..10 {
+        // On a busy machine the answers of etcd would grow old meanwhile.
+        rig.member(|member| *member = answering_member());
+        for _ in 0..100 {
+            assert_eq!(rig.get("/readyz").await.status, 200);
+        }
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! A served API on a port of its own, and callers that speak raw HTTP, so that every byte is the test's.
+//!
+//! Long: one rig; the views, the server and the callers are of no use apart.
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -101,6 +103,7 @@ pub(crate) fn answering_member() -> MemberView {
     let leadership = Leadership {
         member_id: Some(0x8e9e_05c5_2164_694d),
         leader_id: Some(0x8e9e_05c5_2164_694d),
+        has_leader: true,
         is_leader: true,
         is_learner: Some(false),
         term: Some(4),
@@ -111,6 +114,7 @@ pub(crate) fn answering_member() -> MemberView {
         generation: Some(1),
         confirmed: true,
         linearizable_read: Some(probe.clone()),
+        learner: Some(false),
         serializable_read: Some(probe.clone()),
         status: Some(probe),
         leadership: Some(leadership),
@@ -124,9 +128,10 @@ pub(super) fn policy() -> Policy {
 
 pub(super) fn limits() -> Limits {
     Limits {
-        step: Duration::from_millis(300),
+        // Longer than any pause of a busy machine; tests about time limits set their own.
+        step: DEADLINE,
         head: 16 * 1024,
-        wind_down: Duration::from_millis(500),
+        wind_down: DEADLINE,
         room: 64,
     }
 }
@@ -171,7 +176,8 @@ impl Rig {
         let tls_now: Arc<TlsNow> = Arc::new(move || tls_now.borrow().clone());
         let views = Views { core: core_view, member: member_view, tls: tls_view };
         let metrics = Metrics::new();
-        let (publisher, published) = Publisher::new(views.clone(), metrics.clone(), "/".into());
+        let (publisher, published) =
+            Publisher::new(views.clone(), metrics.clone(), tokio::sync::watch::channel(None).1);
         tokio::spawn(publisher.run());
         let settings = Settings { policy, host_names: vec!["etcd-main-local".into()], revision: Some("abc") };
         let api = Arc::new(Api::new(settings, views, published, sender, metrics, closes.clone()));
@@ -187,7 +193,13 @@ impl Rig {
     }
 
     pub(super) async fn connect_tls(&self, client: Client) -> tokio_rustls::client::TlsStream<TcpStream> {
-        let config = self.certificates.client_config(client);
+        self.connect_with(self.certificates.client_config(client)).await
+    }
+
+    pub(super) async fn connect_with(
+        &self,
+        config: rustls::ClientConfig,
+    ) -> tokio_rustls::client::TlsStream<TcpStream> {
         let name = ServerName::try_from("localhost").unwrap();
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
         within(connector.connect(name, self.connect().await)).await.unwrap()
@@ -326,7 +338,7 @@ impl Certificates {
         ServerTls { offer, etcd_certificate, trust_not_loaded: !trust_loaded, classify: Arc::new(classify) }
     }
 
-    fn client_config(&self, client: Client) -> rustls::ClientConfig {
+    pub(super) fn client_config(&self, client: Client) -> rustls::ClientConfig {
         let builder = rustls::ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .unwrap()

@@ -2,10 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Both schemes on one port, and what each serves (api.md §5). The table itself is tested beside auth.rs; here it is
 //! the way from the first byte and a real certificate to its rows.
+use std::sync::Arc;
+
+use rcgen::ExtendedKeyUsagePurpose::ClientAuth;
+use rustls::sign::SingleCertAndKey;
 use tokio::io::AsyncWriteExt;
 
 use super::rig::{Client, Rig, exchange, limits, policy, read_reply, request, within};
 use crate::api::auth::Policy;
+use crate::api::listener::ServerTls;
+use crate::tls::authority::{Authority, write};
+use crate::tls::files::Pair;
+use crate::tls::server::{self, ClientTrust, SelfSigned};
+use crate::tls::trust::Bundle;
 
 const PROBES: [&str; 3] = ["/readyz", "/livez", "/startupz"];
 
@@ -114,4 +123,40 @@ async fn browsers_foreign_hosts_and_proxied_requests_control_nothing() {
     let own = format!("POST /stop HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     assert_eq!(exchange(&mut rig.connect().await, &own).await.status, 200);
     rig.command().await;
+}
+
+#[tokio::test]
+async fn certificates_from_files_are_judged_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let authority = Authority::new("ca");
+    let bundle = Bundle::load(&authority.write_ca(&dir.path().join("ca.crt"))).unwrap();
+    let files = authority.write_server(dir.path(), "server", &["localhost"]);
+    let pair = Pair::load(&files.cert, &files.key).unwrap();
+    let mut rig = Rig::with(Policy { control_loopback: false, ..policy() }, limits());
+    let own = Arc::new(SelfSigned::new(vec!["localhost".into()]));
+
+    rig.server_tls.send_replace(ServerTls::of(None, &own));
+    assert_eq!(over_tls(&rig, Client::Nobody, "GET", "/livez", "").await.0, 200);
+    assert_eq!(over_tls(&rig, Client::Nobody, "GET", "/metrics", "").await.1, "no_server_certificate");
+
+    for (trust, name, read, control) in [
+        (ClientTrust::by_bundle(&bundle), "agent", "-", "-"),
+        (ClientTrust::by_bundle(&bundle), "monitor", "-", "forbidden"),
+        (ClientTrust::NotLoaded, "agent", "trust_not_loaded", "trust_not_loaded"),
+        (ClientTrust::Absent, "agent", "certificate_required", "certificate_required"),
+    ] {
+        let loaded = Arc::new(server::ServerTls::new(&pair, trust));
+        rig.server_tls.send_replace(ServerTls::of(Some(loaded), &own));
+        let files = write(dir.path(), name, &authority.issue(&[name], &[ClientAuth]));
+        let shown = Pair::load(&files.cert, &files.key).unwrap();
+        for (method, target, code) in [("GET", "/v1/leader", read), ("POST", "/stop", control)] {
+            let mut config = rig.certificates.client_config(Client::Nobody);
+            config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(&shown.certified)));
+            let mut stream = rig.connect_with(config).await;
+            let reply = exchange(&mut stream, &request(method, target, "")).await;
+            assert_eq!(reply.code(), code, "{name} {target}");
+        }
+    }
+    rig.command().await;
+    assert!(rig.commands.try_recv().is_err(), "one caller of four had the right");
 }

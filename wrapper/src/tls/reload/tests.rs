@@ -46,8 +46,8 @@ impl Scene {
         }
     }
 
-    fn target(&self, generation: u64) -> Option<Target> {
-        Some(Target { generation, config: self.config.clone(), ready_seen: false })
+    fn target(&self, generation: u64) -> Option<Alive> {
+        Some(Alive { generation, pid: 1, config: self.config.clone(), posted: false, ready_seen: false })
     }
 }
 
@@ -250,7 +250,7 @@ async fn g1_a_swapped_link_is_seen_by_the_task() {
     let mut config = (*scene.config).clone();
     config.client_tls.cert_file = Some(scene.path("..data/tls.crt"));
     config.client_tls.key_file = Some(scene.path("..data/tls.key"));
-    let target = Target { generation: 1, config: Arc::new(config), ready_seen: true };
+    let target = Alive { generation: 1, pid: 1, config: Arc::new(config), posted: false, ready_seen: true };
     let (_spawn, target) = watch::channel(Some(target));
     let (task, mut outputs) = Reloader::new(TlsFlags::default(), Duration::from_millis(20), target);
     let task = tokio::spawn(task.run(Arc::new(Notify::new())));

@@ -1,14 +1,9 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! The small tasks between two stages: what the TLS stage loaded, in the listener's and in the member stage's shape.
-use std::sync::Arc;
-
-use rustls::pki_types::UnixTime;
+//! The task between supervisor, TLS and member stage: which etcd to ask, and how to dial it.
 use tokio::sync::watch;
 use tracing::{error, warn};
 
-use crate::api::auth;
-use crate::api::listener;
 use crate::cli::StartFlags;
 use crate::config;
 use crate::member::dial::{Address, Dial, Tls};
@@ -16,47 +11,9 @@ use crate::member::view::Target;
 use crate::supervise::view::Alive;
 use crate::tls::client::server_name;
 use crate::tls::reload::ClientTls;
-use crate::tls::server::{ClientIdentity, SelfSigned, ServerTls};
-
-/// The listener's TLS: etcd's own certificate once loaded, a self-signed one until then.
-pub(super) fn listener_tls(
-    loaded: watch::Receiver<Option<Arc<ServerTls>>>,
-    names: Vec<String>,
-) -> Arc<listener::TlsNow> {
-    let own = Arc::new(SelfSigned::new(names));
-    Arc::new(move || match &*loaded.borrow() {
-        Some(tls) => etcds(tls.clone()),
-        None => {
-            let own = own.clone();
-            listener::ServerTls {
-                offer: Arc::new(move || {
-                    let config = own.config();
-                    config.inspect_err(|error| error!(%error, "make a self-signed certificate")).ok()
-                }),
-                etcd_certificate: false,
-                trust_not_loaded: false,
-                classify: Arc::new(|_| auth::ClientIdentity::Unverified),
-            }
-        }
-    })
-}
-
-fn etcds(tls: Arc<ServerTls>) -> listener::ServerTls {
-    let config = tls.config();
-    listener::ServerTls {
-        offer: Arc::new(move || Some(config.clone())),
-        etcd_certificate: true,
-        trust_not_loaded: tls.trust_not_loaded(),
-        classify: Arc::new(move |shown| match tls.classify(Some(shown), UnixTime::now()) {
-            ClientIdentity::None => auth::ClientIdentity::None,
-            ClientIdentity::Unverified => auth::ClientIdentity::Unverified,
-            ClientIdentity::Verified { cn, sans } => auth::ClientIdentity::Verified { cn, sans },
-        }),
-    }
-}
 
 /// The member stage's target: the living etcd, dialled with what the TLS stage has loaded for it.
-pub(super) fn targets(
+pub(super) fn follow(
     mut living: watch::Receiver<Option<Alive>>,
     mut tls: watch::Receiver<ClientTls>,
     flags: &StartFlags,
