@@ -213,9 +213,10 @@ fn d10_a_thousand_probes_are_answered_in_time_beside_a_hung_etcd_and_a_busy_cpu(
     let wrapper = scene.start_ready();
     signal(wrapper.etcd_pid(), Signal::STOP);
     let _busy = Spinner::start();
-    let (_, times) = probe(&wrapper, 1000);
-    let worst = times.iter().max().unwrap();
-    assert!(*worst < SECOND, "the worst took {worst:?}");
+    for n in 0..1000 {
+        let (_, took) = probe(&wrapper, 1);
+        assert!(took[0] < SECOND, "probe {n} took {:?}", took[0]);
+    }
 }
 
 /// Many more polls than in ten minutes at the default pace, over TLS, with a freeze in between.
