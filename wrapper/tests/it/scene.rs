@@ -250,9 +250,15 @@ impl Scene {
         self.stage.as_ref().expect("this scene has a scripted etcd")
     }
 
+    /// The wrapper's binary, where this scene's user can execute it.
+    fn program(&self) -> PathBuf {
+        let copy = self.path().join("bin/etcd-wrapper");
+        if copy.exists() { copy } else { env!("CARGO_BIN_EXE_etcd-wrapper").into() }
+    }
+
     /// The command line of a wrapper in this scene, not started.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_etcd-wrapper"));
+        let mut command = Command::new(self.program());
         command
             .arg("start-etcd")
             .arg(format!("--etcd-wrapper-port={}", self.api.port()))
