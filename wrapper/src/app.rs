@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt;
 use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::api::listener::{ServerTls, TlsNow};
@@ -100,7 +101,8 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
 
     let program = binary::resolve_etcd(flags.etcd_path.as_deref())
         .map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
-    modes::check_writable(&paths.state_dir).map_err(|detail| failure(ExitCode::BootstrapFailed, detail))?;
+    modes::check_writable("state directory", &paths.state_dir)
+        .map_err(|detail| failure(ExitCode::BootstrapFailed, detail))?;
     let tls_flags = tls_flags(flags);
     tls::check::flags(&tls_flags).map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
     let sidecar = match &flags.bootstrap {
@@ -151,13 +153,9 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     watched("tls", &panicked, reloader.run(hangup.clone()));
     watched("publisher", &panicked, publisher.run());
     watched("member", &panicked, crate::member::run(targets, prober, member));
-    let serving = tokio::spawn(api::listener::serve(
-        listener,
-        api,
-        server_tls,
-        closing_seen,
-        api::listener::Limits::of_this_process(),
-    ));
+    let limits = api::listener::Limits::of_this_process();
+    let serving =
+        watched("listener", &panicked, api::listener::serve(listener, api, server_tls, closing_seen, limits));
 
     let (disk, completions) = disk::start(paths.clone())
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
@@ -186,9 +184,8 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     };
     // Answers under way (the 200 of a `/stop` above all) leave before the process does.
     closing.send_replace(true);
-    if let Err(error) = serving.await {
-        error!(%error, "the listener ended early");
-    }
+    // A panic of it was told by who watches it.
+    let _ = serving.await;
     Ok(ended)
 }
 
@@ -203,8 +200,12 @@ fn stop_after_panic(lives: &watch::Receiver<Option<view::Alive>>, grace: Duratio
     failure(ExitCode::Failed, format!("the supervisor panicked: a defect of the wrapper; {how}"))
 }
 
-/// A stage's task: when it panics the supervisor hears of it and stops etcd in order (F4).
-fn watched(name: &'static str, panicked: &Arc<Notify>, task: impl Future<Output = ()> + Send + 'static) {
+/// A stage's task: when it panics the supervisor hears of it and stops etcd in order (F4). The handle waits for its end.
+fn watched(
+    name: &'static str,
+    panicked: &Arc<Notify>,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
     let panicked = panicked.clone();
     let task = tokio::spawn(task);
     tokio::spawn(async move {
@@ -212,7 +213,7 @@ fn watched(name: &'static str, panicked: &Arc<Notify>, task: impl Future<Output 
             error!(task = name, %error, "a task of the wrapper ended");
             panicked.notify_one();
         }
-    });
+    })
 }
 
 fn settings(flags: &StartFlags) -> Settings {

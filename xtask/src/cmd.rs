@@ -7,6 +7,7 @@
 mod dev;
 mod setup;
 mod test;
+mod tidy;
 mod tool;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ enum Verb {
     Dev(dev::Args),
     Tool(tool::Args),
     Test(test::Args),
+    Tidy(tidy::Args),
     #[command(hide = true)]
     DevGuard(dev::guard::Args),
 }
@@ -42,6 +44,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Dev(args) => dev::run(&args),
         Verb::Tool(args) => tool::run(&args),
         Verb::Test(args) => test::run(&args),
+        Verb::Tidy(args) => tidy::run(&args),
         Verb::DevGuard(args) => dev::guard::run(&args),
     };
     done.unwrap_or_else(|error| {

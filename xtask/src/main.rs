@@ -9,6 +9,7 @@ mod junit;
 mod machine;
 mod repo;
 mod sh;
+mod tidy;
 mod tools;
 
 fn main() -> std::process::ExitCode {

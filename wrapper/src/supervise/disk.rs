@@ -62,10 +62,27 @@ pub struct Completion {
 pub struct Disk(std_mpsc::Sender<Order>);
 
 impl Disk {
-    /// Queues a job.
-    pub fn order(&self, order: Order) {
-        // The thread ends only with the process; a panic in it is reported by its completion channel closing.
-        let _ = self.0.send(order);
+    /// Queues a job; false when the thread is gone, which only a panic in it can bring about.
+    pub fn order(&self, order: Order) -> bool {
+        self.0.send(order).is_ok()
+    }
+}
+
+/// The outcome of a job that nobody does any more.
+pub fn failed(job: &Job) -> Done {
+    let why = || "the disk does not answer".to_owned();
+    let problem = || Refusal { code: Code::Failed, detail: why() };
+    match job {
+        Job::ConsumeMarker => Done::MarkerConsumed(Err(why())),
+        // The exit goes on without it.
+        Job::WriteMarker(_) => Done::MarkerWritten,
+        Job::WriteHold(_) => Done::HoldWritten(Err(why())),
+        Job::RemoveHold => Done::HoldRemoved(Err(why())),
+        Job::ReadFile => Done::FileRead(Err(problem())),
+        Job::Inspect(_) => Done::Inspected(Err(problem())),
+        Job::Prepare(_) => Done::Prepared(Err(problem())),
+        Job::Lock(_) => Done::Locked(Err(why())),
+        Job::ProbeLocks => Done::Probed(false),
     }
 }
 
@@ -162,13 +179,13 @@ impl Desk {
     fn prepare(&mut self, config: &EtcdConfig) -> Result<(), Refusal> {
         self.inspect(config)?;
         // The state directory itself must take the lock file and the marker.
-        modes::check_writable(&self.paths.state_dir).map_err(|detail| refusal(Code::Failed, detail))?;
-        if config.data_dir.exists() {
-            let report = modes::repair(&config.data_dir, &modes::Limits::default());
-            self.notes.extend(report.details);
-            self.notes.extend(report.cut);
-            modes::check_writable(&config.data_dir).map_err(|detail| refusal(Code::Failed, detail))?;
-        }
+        let failed = |detail: String| refusal(Code::Failed, detail);
+        modes::check_writable("state directory", &self.paths.state_dir).map_err(failed)?;
+        let report = modes::repair(&config.data_dir, &modes::Limits::default());
+        self.notes.extend(report.details);
+        self.notes.extend(report.cut);
+        // Also an absent one: whether etcd can make it is known here, and said better than by etcd.
+        modes::check_writable("data directory", &config.data_dir).map_err(failed)?;
         durable::write(&self.paths.written_config(), &config.bytes, 0o600)
             .map_err(|error| refusal(Code::Failed, error))
     }

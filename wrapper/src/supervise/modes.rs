@@ -251,13 +251,13 @@ fn open_directory(parent: &OwnedFd, name: &CStr) -> rustix::io::Result<OwnedFd> 
     rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 
-/// Whether etcd can work in `dir`, or make it where it is absent. Ask after [`repair`], which may mend it.
+/// Whether etcd and we can work in `dir` (`what` it is, for the text), or make it where it is absent. Ask after
+/// [`repair`], which may mend it.
 ///
 /// # Errors
 /// Text for exit 12 with path, mode, owner and our uid (H4).
-pub fn check_writable(dir: &Path) -> Result<(), String> {
-    let absolute =
-        std::path::absolute(dir).map_err(|error| format!("data directory {}: {error}", dir.display()))?;
+pub fn check_writable(what: &str, dir: &Path) -> Result<(), String> {
+    let absolute = std::path::absolute(dir).map_err(|error| format!("{what} {}: {error}", dir.display()))?;
     let nearest =
         absolute.ancestors().find(|path| std::fs::symlink_metadata(path).is_ok()).unwrap_or(Path::new("/"));
     let usable = std::fs::metadata(nearest).and_then(|found| match found.is_dir() {
@@ -275,10 +275,7 @@ pub fn check_writable(dir: &Path) -> Result<(), String> {
         } else {
             format!("{} cannot be made in ", absolute.display())
         };
-        format!(
-            "data directory {place}{}: {error}; etcd needs a directory that our uid may write",
-            describe(nearest)
-        )
+        format!("{what} {place}{}: {error}; it must be a directory that our uid may write", describe(nearest))
     })
 }
 

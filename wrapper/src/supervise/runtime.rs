@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The task that owns the machine: turns what happens into events, steps, publishes, and carries out the effects. The
 //! only place where time, child, disk and sidecar meet; every decision is the machine's.
+//!
+//! Long: one loop and what each wake-up means; its parts would share all of its fields.
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -38,6 +40,8 @@ use reminder::Reminder;
 const CRASH_WINDOW: Duration = Duration::from_secs(600);
 /// Commands that wait while one is being admitted.
 const QUEUE: usize = 64;
+/// How long a disk job may take once the process is to end.
+const DISK_LIMIT: Duration = Duration::from_secs(3);
 /// How often the loop turns when nothing happens: what `/livez` looks at.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -88,6 +92,9 @@ pub struct Supervisor {
     completions: mpsc::UnboundedReceiver<Completion>,
     /// A configuration is prepared, but etcd's version is not known yet.
     prepared: Option<state::Done>,
+    /// False: the disk thread has panicked; its closed channel is always ready, and is not listened to again.
+    disk_lives: bool,
+    disk_limit: Option<Instant>,
     version: Option<Option<String>>,
     /// The configuration whose unknown keys were named last: a restart with the same one says nothing new.
     told_of: Option<Arc<str>>,
@@ -104,8 +111,10 @@ pub struct Supervisor {
     child: Option<Running>,
     crashes: VecDeque<Instant>,
     /// Answers of guard, turn and transfer.
-    inbox: mpsc::UnboundedReceiver<(u64, Event)>,
-    outbox: mpsc::UnboundedSender<(u64, Event)>,
+    inbox: mpsc::UnboundedReceiver<(Question, Event)>,
+    outbox: mpsc::UnboundedSender<(Question, Event)>,
+    /// The newest question of each kind; an answer to an older one is dropped.
+    questions: BTreeMap<Kind, u64>,
     turn: Option<JoinHandle<()>>,
     phase_before_exit: Phase,
     etcd_end: Option<EtcdEnd>,
@@ -120,6 +129,23 @@ struct Running {
     confirmed: bool,
 }
 
+/// What is asked on the side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    GateGuard,
+    EndingGuard,
+    Turn,
+    Transfer,
+}
+
+/// One question: of this kind, the how manyth, about which generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Question {
+    kind: Kind,
+    number: u64,
+    generation: u64,
+}
+
 /// What woke the loop.
 enum Woken {
     Signal(shutdown::Event),
@@ -129,8 +155,9 @@ enum Woken {
     Ready(std::io::Result<()>),
     Member,
     Timer(Timer),
-    Request(Option<Request>),
-    Inbox(u64, Event),
+    Request(Request),
+    DiskTooSlow,
+    Inbox(Question, Event),
     Version(Option<String>),
     Panicked,
     Tick,
@@ -154,6 +181,8 @@ impl Supervisor {
             disk: parts.disk,
             completions: parts.completions,
             prepared: None,
+            disk_lives: true,
+            disk_limit: None,
             version: None,
             told_of: None,
             member: parts.member,
@@ -170,6 +199,7 @@ impl Supervisor {
             crashes: VecDeque::new(),
             inbox,
             outbox,
+            questions: BTreeMap::new(),
             turn: None,
             phase_before_exit: Phase::Initializing,
             etcd_end: None,
@@ -211,6 +241,7 @@ impl Supervisor {
             None => (None, Instant::now()),
         };
         let takes = self.queue.len() < QUEUE;
+        let disk_limit = self.disk_limit;
         let (child, socket) = match &mut self.child {
             Some(running) => {
                 let pid = running.child.pid();
@@ -223,12 +254,13 @@ impl Supervisor {
             biased;
             status = child_end(child) => Woken::ChildEnded(status),
             result = said_ready(socket) => Woken::Ready(result),
-            completion = self.completions.recv() => Woken::Disk(completion),
+            completion = self.completions.recv(), if self.disk_lives => Woken::Disk(completion),
             answer = joined(self.call.as_mut()) => Woken::Sidecar(answer),
             Ok(()) = self.member.changed() => Woken::Member,
-            Some((generation, event)) = self.inbox.recv() => Woken::Inbox(generation, event),
+            Some((question, event)) = self.inbox.recv() => Woken::Inbox(question, event),
             () = tokio::time::sleep_until(at), if timer.is_some() => Woken::Timer(timer.expect("guarded")),
-            request = self.requests.recv(), if takes => Woken::Request(request),
+            () = tokio::time::sleep_until(disk_limit.unwrap_or(at)), if disk_limit.is_some() => Woken::DiskTooSlow,
+            Some(request) = self.requests.recv(), if takes => Woken::Request(request),
         }
     }
 
@@ -245,8 +277,13 @@ impl Supervisor {
             }
             Woken::ChildEnded(status) => self.on_child_ended(status),
             Woken::Disk(Some(completion)) => self.on_disk(completion),
-            // The disk thread is gone: it panicked.
-            Woken::Disk(None) | Woken::Panicked => self.feed(Event::Panicked),
+            Woken::Disk(None) => {
+                error!("the disk thread panicked");
+                self.disk_lives = false;
+                self.give_up_on_disk();
+                self.feed(Event::Panicked);
+            }
+            Woken::Panicked => self.feed(Event::Panicked),
             Woken::Sidecar(answer) => self.on_answer(answer),
             Woken::Ready(result) => self.on_ready(result),
             Woken::Member => self.on_member(),
@@ -254,11 +291,11 @@ impl Supervisor {
                 self.timers.remove(&timer);
                 self.feed(Event::Timer(timer));
             }
-            Woken::Request(Some(request)) => self.on_request(request),
-            // The API is gone; signals still work.
-            Woken::Request(None) => {}
-            Woken::Inbox(generation, event) => {
-                if generation == self.state().generation {
+            Woken::Request(request) => self.on_request(request),
+            Woken::DiskTooSlow => self.give_up_on_disk(),
+            Woken::Inbox(question, event) => {
+                let newest = self.questions.get(&question.kind) == Some(&question.number);
+                if newest && question.generation == self.state().generation {
                     self.feed(event);
                 }
             }
@@ -267,6 +304,16 @@ impl Supervisor {
         while self.state().takes_commands() {
             let Some(request) = self.queue.pop_front() else { break };
             self.command(request);
+        }
+    }
+
+    /// The outstanding job counts as failed. What it still does is harmless: a marker on its way to the disk is true, and a
+    /// hold holds.
+    fn give_up_on_disk(&mut self) {
+        self.disk_limit = None;
+        if let Some(job) = self.state().disk.clone() {
+            error!(?job, "gave up on the disk");
+            self.feed(Event::Disk(super::disk::failed(&job)));
         }
     }
 
@@ -321,6 +368,11 @@ impl Supervisor {
                 warn!(reason, "held: nothing is started until somebody asks for it");
             }
         }
+        // A dying disk must not keep the process: from the shutdown on a job has this long.
+        self.disk_limit = match (&state.exit, &state.disk) {
+            (Some(_), Some(_)) => self.disk_limit.or(Some(Instant::now() + DISK_LIMIT)),
+            _ => None,
+        };
         self.core.send_replace(view);
     }
 

@@ -8,10 +8,14 @@ mod admit;
 mod dialogue;
 mod ending;
 mod event;
+#[cfg(test)]
+mod explore;
 mod facts;
 mod hold;
 mod launch;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -63,6 +67,7 @@ pub struct State {
 
 impl State {
     pub fn new(settings: Settings, found: Found) -> Self {
+        let round = if settings.sidecar { Round::Unheard } else { Round::Ended };
         Self {
             settings,
             intent: Intent::Up,
@@ -77,7 +82,7 @@ impl State {
             call: None,
             disk: None,
             spawning: None,
-            round: Round::Ended,
+            round,
             config_suspect: false,
             locked: false,
             lock_held: false,
@@ -281,13 +286,14 @@ impl State {
         if self.exited || self.spawning.is_some() {
             return;
         }
+        // Before the exit: a caller at the gate gets its answer.
+        self.drive_gate(fx);
         if self.exit.is_some() {
             self.drive_exit(fx);
             if self.exited {
                 return;
             }
         }
-        self.drive_gate(fx);
         self.drive_hold(fx);
         match self.phase {
             Phase::Begin => self.drive_begin(fx),

@@ -3,14 +3,31 @@
 //! The integration tier: the real binary against doubles and real etcds. One file per group of requirements.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set its scene must fail where it stands")]
 #![expect(clippy::print_stderr, reason = "a failing test prints its scene")]
+mod access;
 mod bootstrap;
+mod cluster;
 mod damage;
+mod etcd_3_4;
+mod exposition;
+mod file_modes;
 mod first;
+mod frugal;
 mod hold_and_history;
 mod http;
+mod launch;
+mod limits;
 mod locks;
 mod marker;
 mod member_etcd;
+mod probes;
 mod scene;
+mod secrets;
 mod served_config;
 mod sidecar_faults;
+mod standing;
+mod status;
+mod three_members;
+mod tls_broken;
+mod tls_matrix;
+mod tls_reload;
+mod waiting;

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One member under test: a folder, ports, a sidecar double, an etcd (scripted or real) and the wrapper's real binary.
 //! Owns everything it starts, and prints the scene when a test fails.
+mod tls;
+pub(crate) mod user;
+
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,6 +19,7 @@ use doubles::sidecar::{ConfigMap, Setup, Sidecar};
 use doubles::wait::{self, Poll};
 use rustix::process::{Pid, Signal, kill_process};
 
+pub(crate) use self::tls::Sides;
 use crate::http::{Answer, Caller};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -61,9 +65,18 @@ pub(crate) struct Scene {
     /// The scripted etcd's stage; None for a real one.
     pub(crate) stage: Option<Stage>,
     pub(crate) sidecar: Option<Sidecar>,
+    /// None: nobody speaks TLS.
+    tls: Option<tls::Tls>,
+    /// None: who runs the test.
+    user: Option<u32>,
     /// Flags of every wrapper of this scene.
     pub(crate) flags: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
+    /// The member's and its pod's name; [`MEMBER`] unless the scene is one of several.
+    member: String,
+    /// etcd serves its clients by TLS, and so does the wrapper its own; flags that `etcdctl` needs then.
+    /// Set by [`Scene::with_pki`].
+    etcdctl_tls: Option<Vec<String>>,
     logs: std::cell::Cell<u32>,
     /// A process outside of this scene holds the database on purpose: the sidecar may meet it.
     pub(crate) strangers: bool,
@@ -85,8 +98,12 @@ impl Scene {
             etcd: etcd.path(),
             stage: None,
             sidecar: None,
+            tls: None,
+            user: None,
             flags: Vec::new(),
             environment: Vec::new(),
+            member: MEMBER.to_owned(),
+            etcdctl_tls: None,
             logs: std::cell::Cell::new(0),
             strangers: false,
         }
@@ -111,8 +128,7 @@ impl Scene {
     #[must_use]
     pub(crate) fn with_sidecar(mut self, arrange: impl FnOnce(Setup) -> Setup) -> Self {
         self.sidecar = None;
-        let setup = Sidecar::faithful(self.config(), MEMBER).data_dir(&self.data_dir());
-        self.sidecar = Some(arrange(setup).start().unwrap());
+        self.sidecar = Some(arrange(self.sidecar_setup(self.config())).start().unwrap());
         self
     }
 
@@ -120,8 +136,20 @@ impl Scene {
     #[must_use]
     pub(crate) fn with_config(mut self, config: ConfigMap) -> Self {
         self.sidecar = None;
-        self.sidecar = Some(Sidecar::faithful(config, MEMBER).data_dir(&self.data_dir()).start().unwrap());
+        self.sidecar = Some(self.sidecar_setup(config).start().unwrap());
         self
+    }
+
+    /// Another etcd for the wrappers to come.
+    #[must_use]
+    pub(crate) fn with_etcd(mut self, line: &'static str) -> Self {
+        self.etcd = Etcd::Real(line).path();
+        self
+    }
+
+    fn sidecar_setup(&self, config: ConfigMap) -> Setup {
+        let setup = Sidecar::faithful(config, &self.member).data_dir(&self.data_dir());
+        self.tls.as_ref().map_or_else(|| setup.clone(), |tls| tls.arrange(setup.clone()))
     }
 
     #[must_use]
@@ -136,9 +164,37 @@ impl Scene {
         self
     }
 
-    /// The config map that druid would have made for this member, without TLS.
+    /// Another member than [`MEMBER`]; before the sidecar comes.
+    #[must_use]
+    pub(crate) fn named(mut self, member: &str) -> Self {
+        member.clone_into(&mut self.member);
+        self
+    }
+
+    pub(crate) fn member(&self) -> &str {
+        &self.member
+    }
+
+    /// Client TLS as in a druid pod, certificates asked for; the config map is the caller's to make (see
+    /// [`client_tls`]). Calls of this scene speak TLS from now on.
+    #[must_use]
+    pub(crate) fn with_pki(mut self, pki: &doubles::pki::PodPki) -> Self {
+        let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        self.flags.push(flag("etcd-client-cert-path", &pki.client.cert));
+        self.flags.push(flag("etcd-client-key-path", &pki.client.key));
+        self.etcdctl_tls = Some(vec![
+            flag("cacert", &pki.client_ca_file),
+            flag("cert", &pki.client.cert),
+            flag("key", &pki.client.key),
+        ]);
+        self
+    }
+
+    /// The config map that druid would have made for this member.
     pub(crate) fn config(&self) -> ConfigMap {
-        ConfigMap::single(MEMBER, &self.data_dir(), self.client.port(), self.peer.port())
+        let (client, peer) = (self.client.port(), self.peer.port());
+        let config = ConfigMap::single(&self.member, &self.data_dir(), client, peer);
+        self.tls.as_ref().map_or_else(|| config.clone(), |tls| tls.complete(config.clone(), client, peer))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -166,8 +222,13 @@ impl Scene {
         std::fs::write(self.state_dir().join(name), content).unwrap();
     }
 
+    fn speaks_tls(&self) -> bool {
+        self.etcdctl_tls.is_some() || self.tls.as_ref().is_some_and(|tls| tls.sides.client)
+    }
+
     pub(crate) fn client_url(&self) -> String {
-        format!("http://{}", self.client.addr())
+        let scheme = if self.speaks_tls() { "https" } else { "http" };
+        format!("{scheme}://{}", self.client.addr())
     }
 
     pub(crate) fn client_port(&self) -> u16 {
@@ -198,13 +259,17 @@ impl Scene {
             .arg(format!("--etcd-wrapper-port={}", self.api.port()))
             .arg("--listen-address=127.0.0.1")
             .arg(format!("--etcd-client-port={}", self.client.port()))
-            .arg(format!("--etcd-server-name={MEMBER}-local"))
+            .arg(format!("--etcd-server-name={}-local", self.member))
             .arg(format!("--etcd-path={}", self.etcd.display()))
             .arg(format!("--state-dir={}", self.state_dir().display()))
             .arg("--log-format=text")
             .arg("--log-level=debug,h2=info,hyper=info,tower=info");
         if let Some(sidecar) = &self.sidecar {
             command.arg(format!("--backup-restore-host-port={}", sidecar.addr()));
+        }
+        command.args(self.tls.as_ref().map(tls::Tls::flags).unwrap_or_default());
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
         }
         command.args(&self.flags).env("HOME", self.home()).envs(self.environment.iter().cloned());
         command
@@ -234,25 +299,32 @@ impl Scene {
     }
 
     pub(crate) fn caller(&self) -> Caller {
-        Caller::plain(self.api_addr())
+        let caller = Caller::plain(self.api_addr());
+        if self.etcdctl_tls.is_some() { caller.tls() } else { caller }
     }
 
-    /// `etcdctl` of this line against the member.
+    /// `etcdctl` against the member; it must succeed.
     #[track_caller]
     pub(crate) fn etcdctl(&self, arguments: &[&str]) -> String {
-        let program = std::env::var_os("E2E_ETCDCTL_35")
-            .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
-        let output = Command::new(program)
-            .arg(format!("--endpoints={}", self.client_url()))
-            .args(arguments)
-            .output()
-            .unwrap();
+        let output = self.try_etcdctl(arguments);
         assert!(
             output.status.success(),
             "etcdctl {arguments:?}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub(crate) fn try_etcdctl(&self, arguments: &[&str]) -> std::process::Output {
+        let program = std::env::var_os("E2E_ETCDCTL_35")
+            .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`");
+        Command::new(program)
+            .arg(format!("--endpoints={}", self.client_url()))
+            .args(self.etcdctl_tls.iter().flatten())
+            .args(self.tls.as_ref().map(tls::Tls::etcdctl_flags).unwrap_or_default())
+            .args(arguments)
+            .output()
+            .unwrap()
     }
 
     fn tell(&self) {
@@ -330,7 +402,7 @@ impl Wrapper<'_> {
 
     #[track_caller]
     pub(crate) fn status(&self) -> serde_json::Value {
-        self.caller().get("/v1/status").json()
+        self.try_status().unwrap_or_else(|error| panic!("GET /v1/status: {error}"))
     }
 
     #[track_caller]
@@ -372,16 +444,28 @@ impl Wrapper<'_> {
         &self,
         limit: Duration,
         what: &str,
-        wanted: impl Fn(&serde_json::Value) -> bool,
+        mut wanted: impl FnMut(&serde_json::Value) -> bool,
     ) -> serde_json::Value {
-        wait::until(limit, what, || match self.caller().try_call("GET", "/v1/status", &[], "") {
-            Ok(answer) => {
-                let status = answer.json();
-                if wanted(&status) { Poll::Ready(status) } else { Poll::NotYet(status.to_string()) }
+        wait::until(limit, what, || match self.try_status() {
+            Ok(status) => {
+                if wanted(&status) {
+                    Poll::Ready(status)
+                } else {
+                    Poll::NotYet(status.to_string())
+                }
             }
             Err(error) if self.gone() => Poll::Never(format!("the wrapper has ended ({error})")),
             Err(error) => Poll::NotYet(error.to_string()),
         })
+    }
+
+    /// By the scheme in force: TLS once etcd's certificate is loaded.
+    fn try_status(&self) -> std::io::Result<serde_json::Value> {
+        let ask = |caller: Caller| caller.try_call("GET", "/v1/status", &[], "");
+        match ask(self.caller())? {
+            answer if answer.status == 403 => Ok(ask(self.caller().tls())?.json()),
+            answer => Ok(answer.json()),
+        }
     }
 
     fn gone(&self) -> bool {
@@ -474,4 +558,12 @@ pub(crate) fn wait_gone(pid: u32, limit: Duration) {
 pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal)
         .unwrap_or_else(|error| panic!("signal {signal:?} to {pid}: {error}"));
+}
+
+/// `client-transport-security` of a druid pod.
+pub(crate) fn client_tls(pki: &doubles::pki::PodPki) -> serde_json::Value {
+    serde_json::json!({
+        "cert-file": pki.server.cert, "key-file": pki.server.key, "trusted-ca-file": pki.client_ca_file,
+        "client-cert-auth": true, "auto-tls": false,
+    })
 }

@@ -53,6 +53,9 @@ const ETCD: [(&str, Tool); 4] = [
 ];
 const ETCD_34: (&str, Tool) = ("E2E_ETCD_34", Tool::Etcd(Line::L34));
 
+/// All tests that need etcd 3.4 have this in their path.
+const MODULE_34: &str = "etcd_3_4::";
+
 /// Tiers that a design names and no code runs yet.
 const LATER: [&str; 2] = ["container", "kind"];
 
@@ -91,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut step = Step::new(&nextest)
         .args(["nextest", "run", "--workspace", "--profile", profile])
         .args(selection(tier))
-        .args(&args.nextest)
+        .args(arguments(&args.nextest, etcd.as_deref().unwrap_or_default()))
         .dir(&root);
     for (name, path) in etcd.unwrap_or_default() {
         step = step.env(name, path);
@@ -111,9 +114,25 @@ fn etcd_binaries(notes: &mut Vec<String>) -> Result<Vec<(&'static str, PathBuf)>
     }
     match ETCD_34.1.ensure() {
         Ok(path) => binaries.push((ETCD_34.0, path)),
-        Err(error) => notes.push(format!("etcd 3.4: {error:#}; its tests see no E2E_ETCD_34")),
+        Err(error) => {
+            notes.push(format!("etcd 3.4: {error:#}; the tests of module {MODULE_34} were not run"))
+        }
     }
     Ok(binaries)
+}
+
+/// The caller's arguments, and what leaves the tests of 3.4 out when it is not there: they would fail without it. By
+/// `--skip`, since a second filter expression would widen the caller's own.
+fn arguments(given: &[OsString], etcd: &[(&str, PathBuf)]) -> Vec<OsString> {
+    let mut arguments = given.to_vec();
+    // Without any etcd no integration test is selected at all.
+    if !etcd.is_empty() && !etcd.iter().any(|(name, _)| *name == ETCD_34.0) {
+        if !given.iter().any(|argument| argument == "--") {
+            arguments.push("--".into());
+        }
+        arguments.extend(["--skip".into(), MODULE_34.into()]);
+    }
+    arguments
 }
 
 fn profile(soak: bool, ci: bool) -> &'static str {
@@ -250,11 +269,22 @@ mod tests {
 
     #[test]
     fn a_missing_etcd_3_4_is_a_line_of_its_own() {
-        let found = rows(&[], None, false, &["etcd 3.4: no apt-get; its tests see no E2E_ETCD_34".into()]);
+        let found = rows(&[], None, false, &["etcd 3.4: no apt-get; its tests were not run".into()]);
         assert!(
             found.iter().any(|row| row.tier == "etcd 3.4" && row.command == "cargo xtask setup"),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn tests_of_a_missing_etcd_3_4_are_left_out_whatever_else_is_chosen() {
+        let have =
+            |names: &[&'static str]| names.iter().map(|name| (*name, PathBuf::new())).collect::<Vec<_>>();
+        let without = have(&["E2E_ETCD_35"]);
+        assert_eq!(arguments(&["b2_".into()], &without), ["b2_", "--", "--skip", "etcd_3_4::"]);
+        assert_eq!(arguments(&["--".into(), "x".into()], &without), ["--", "x", "--skip", "etcd_3_4::"]);
+        assert_eq!(arguments(&["b2_".into()], &have(&["E2E_ETCD_35", "E2E_ETCD_34"])), ["b2_"]);
+        assert_eq!(arguments(&[], &[]), [""; 0]);
     }
 
     #[test]

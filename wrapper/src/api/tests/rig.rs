@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! A served API on a port of its own, and callers that speak raw HTTP, so that every byte is the test's.
+//!
+//! Long: one rig; the views, the server and the callers are of no use apart.
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

@@ -105,9 +105,28 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The beginning of a text, on one line.
+/// The beginning of a text, on one line, for people: without PEM and without the queries of URLs, for errors about a
+/// store may quote a signed one.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT)]);
-    let line = text.trim().replace(char::is_control, " ");
+    let open = text.split("-----BEGIN").next().unwrap_or_default();
+    let words = open.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let words: Vec<_> = words.map(|word| word.split_once('?').map_or(word.into(), without_query)).collect();
+    let line = words.join(" ");
     if bytes.len() > EXCERPT { format!("{line}…") } else { line }
+}
+
+fn without_query((before, query): (&str, &str)) -> String {
+    if query.is_empty() { format!("{before}?") } else { format!("{before}?…") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn j2_an_excerpt_has_no_query_and_no_pem() {
+        let text = b"GET \"https://store/blob?sv=1&sig=abc\": 403\nwhy?\n-----BEGIN PRIVATE KEY-----\nabc";
+        assert_eq!(excerpt(text), "GET \"https://store/blob?\u{2026} 403 why?");
+    }
 }

@@ -151,16 +151,16 @@ fn h4_a_directory_that_cannot_be_written_is_named_with_mode_owner_and_uid() {
         asker.uid(65532).gid(65532);
         rerun::passes(asker);
         // The owner may write, so the same place is fine for root.
-        assert_eq!(check_writable(&place.path().join("absent/deep")), Ok(()));
+        assert_eq!(check_writable("data directory", &place.path().join("absent/deep")), Ok(()));
         return;
     };
     let place = PathBuf::from(role);
-    let there = check_writable(&place).unwrap_err();
+    let there = check_writable("data directory", &place).unwrap_err();
     let rights = format!("{} (mode 0755, owner 0:0, our uid 65532): Permission denied", place.display());
     assert!(there.contains(&rights), "{there}");
-    let absent = check_writable(&place.join("absent/deep")).unwrap_err();
+    let absent = check_writable("data directory", &place.join("absent/deep")).unwrap_err();
     assert!(absent.contains("absent/deep cannot be made in ") && absent.contains(&rights), "{absent}");
-    let file = check_writable(&place.join("file")).unwrap_err();
+    let file = check_writable("data directory", &place.join("file")).unwrap_err();
     assert!(file.contains("Not a directory"), "{file}");
 }
 

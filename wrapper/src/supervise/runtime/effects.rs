@@ -9,13 +9,14 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
-    Effect, Event, Living, NotifySocket, Order, Plan, Running, Sig, Signal, Supervisor, Timer, calls, config,
-    process,
+    Effect, Event, Kind, Living, NotifySocket, Order, Plan, Question, Running, Sig, Signal, Supervisor,
+    Timer, calls, config, process,
 };
 use crate::config::EtcdConfig;
 use crate::member::client::Client;
 use crate::member::{guard, serial, transfer};
 use crate::supervise::command::{Code, Refusal};
+use crate::supervise::disk;
 use crate::supervise::state::{Job, Verdict};
 use crate::supervise::view::Alive;
 
@@ -39,7 +40,7 @@ impl Supervisor {
                     call.abort();
                 }
             }
-            Effect::Disk(job) => self.order(job),
+            Effect::Disk(job) => return self.order(job),
             Effect::Spawn(plan) => return Some(self.spawn(&plan)),
             Effect::Signal(signal) => self.signal(signal),
             Effect::Arm(timer, after) => {
@@ -56,6 +57,7 @@ impl Supervisor {
             Effect::Guard { gate } => self.guard(gate),
             Effect::AwaitTurn => self.await_turn(),
             Effect::CancelTurn => {
+                self.forget(Kind::Turn);
                 if let Some(turn) = self.turn.take() {
                     turn.abort();
                 }
@@ -73,12 +75,13 @@ impl Supervisor {
         None
     }
 
-    fn order(&mut self, job: Job) {
+    fn order(&mut self, job: Job) -> Option<Event> {
         let config = match &job {
             Job::Inspect(plan) | Job::Prepare(plan) => self.plan_config(plan),
             _ => None,
         };
-        self.disk.order(Order { job, config });
+        let done = disk::failed(&job);
+        (!self.disk.order(Order { job, config })).then_some(Event::Disk(done))
     }
 
     fn spawn(&mut self, plan: &Plan) -> Event {
@@ -136,17 +139,32 @@ impl Supervisor {
         }
     }
 
-    /// Runs `ask` on the side; its event comes by the inbox, unless another generation lives by then.
-    fn ask(&self, ask: impl Future<Output = Event> + Send + 'static) -> tokio::task::JoinHandle<()> {
-        let (outbox, generation) = (self.outbox.clone(), self.state().generation);
+    /// Runs `ask` on the side; its event comes by the inbox, unless it has been asked anew or another generation lives
+    /// by then.
+    fn ask(
+        &mut self,
+        kind: Kind,
+        ask: impl Future<Output = Event> + Send + 'static,
+    ) -> tokio::task::JoinHandle<()> {
+        let number = self.forget(kind);
+        let question = Question { kind, number, generation: self.state().generation };
+        let outbox = self.outbox.clone();
         tokio::spawn(async move {
-            let _ = outbox.send((generation, ask.await));
+            let _ = outbox.send((question, ask.await));
         })
     }
 
-    fn guard(&self, gate: bool) {
+    /// Whatever was asked of this kind counts no more; returns the next number.
+    fn forget(&mut self, kind: Kind) -> u64 {
+        let number = self.questions.entry(kind).or_default();
+        *number += 1;
+        *number
+    }
+
+    fn guard(&mut self, gate: bool) {
         let client = self.member.borrow().client.clone();
-        self.ask(async move {
+        let kind = if gate { Kind::GateGuard } else { Kind::EndingGuard };
+        self.ask(kind, async move {
             let sight = match &client {
                 Some(client) => guard::look(client, &mut client.scraper()).await,
                 None => Err("etcd has not answered yet".to_owned()),
@@ -166,7 +184,7 @@ impl Supervisor {
 
     fn await_turn(&mut self) {
         let client = self.member.borrow().client.clone();
-        self.turn = Some(self.ask(async move {
+        self.turn = Some(self.ask(Kind::Turn, async move {
             let Some(client) = client else {
                 let detail = "etcd has not answered yet".to_owned();
                 return Event::Turn(Err(Refusal { code: Code::GuardUnknown, detail }));
@@ -175,12 +193,12 @@ impl Supervisor {
         }));
     }
 
-    fn transfer(&self) {
+    fn transfer(&mut self) {
         let (client, leads) = {
             let view = self.member.borrow();
             (view.client.clone(), view.leadership.as_ref().is_some_and(|leadership| leadership.is_leader))
         };
-        self.ask(async move {
+        self.ask(Kind::Transfer, async move {
             let Some(client) = client.filter(|_| leads) else { return Event::Transferred(Ok(false)) };
             Event::Transferred(match transfer::transfer(&client, TRANSFER).await {
                 Ok(to) => {

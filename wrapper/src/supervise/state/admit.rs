@@ -3,6 +3,8 @@
 //! Admission of commands: every verb against every phase. A verdict may need facts from outside (a guard, a look at the
 //! sidecar, a durable write); then the command waits at the gate and is judged anew, from the start, when the fact is in:
 //! so a decision never rests on a state that has passed.
+//!
+//! Long: every verb against every phase, to be read side by side.
 use std::sync::Arc;
 
 use super::{
@@ -32,6 +34,8 @@ pub struct Facts {
     pub free: Option<bool>,
     pub guard: Option<Verdict>,
     pub hold_written: Option<Result<(), String>>,
+    /// The mark of the file that was there before it was written.
+    pub marked_before: Option<bool>,
     /// What the gate needs was issued.
     pub asked: bool,
 }
@@ -63,6 +67,9 @@ impl State {
         let admission = if self.intent == Intent::Exit {
             // A hold that is on disk already is kept: the caller must not believe that it was refused.
             if matches!(facts.hold_written, Some(Ok(()))) {
+                if self.rule(super::Rule::NoMarkerOncePromised) {
+                    self.leave_no_marker();
+                }
                 Ok(Accepted { operation: None, changed: true })
             } else {
                 refuse(Code::ShuttingDown, "the wrapper is shutting down")
@@ -79,7 +86,13 @@ impl State {
         };
         match admission {
             Ok(accepted) => fx.push(Effect::Reply(request, Ok(accepted))),
-            Err(Pause::Refuse(refusal)) => fx.push(Effect::Reply(request, Err(refusal))),
+            Err(Pause::Refuse(refusal)) => {
+                // The world moved on while the file was written: what was refused must not leave a hold.
+                if matches!(facts.hold_written, Some(Ok(()))) && self.rule(super::Rule::RefusalReleases) {
+                    self.hold.marked = facts.marked_before.unwrap_or(true);
+                }
+                fx.push(Effect::Reply(request, Err(refusal)));
+            }
             Err(Pause::Need(need)) => {
                 if need == Need::Guard {
                     fx.push(Effect::Guard { gate: true });
@@ -127,6 +140,20 @@ impl State {
         if let Some(gate) = &mut self.gate {
             gate.facts.asked = true;
         }
+    }
+
+    /// A stop waits for a round that was forced aside: nothing goes up meanwhile, and somebody has to ask for its end.
+    fn listen_to_round(&mut self, fx: &mut Vec<Effect>) {
+        let plan = match &self.phase {
+            Phase::Configuring(launch) => launch.plan.clone(),
+            Phase::Backoff => None,
+            _ => return,
+        };
+        self.cancel_call(fx);
+        self.unpause(fx);
+        self.stop_timing_ready(fx);
+        let launch = plan.map_or_else(Launch::fetch, Launch::with);
+        self.phase = Phase::Initializing(super::Dialogue::new(false, super::Mode::Full), launch);
     }
 
     /// Lets a stop that waits ask at once.
@@ -180,13 +207,16 @@ impl State {
         result: Result<(), String>,
         fx: &mut Vec<Effect>,
     ) {
+        let before = self.hold.file.is_some().then_some(self.hold.marked);
         if let (Some(Job::WriteHold(hold)), Ok(())) = (job, &result) {
             let owner = Some(hold.owner).filter(|owner| !owner.is_empty()).map(Arc::from);
             self.hold.file = Some(super::HoldFile { owner, reason: Arc::from(hold.reason) });
             self.hold.marked = false;
         }
         if self.gate_needs(|need| matches!(need, Need::Hold(_))) {
-            self.rejudge(|facts| facts.hold_written = Some(result), fx);
+            let learn =
+                |facts: &mut Facts| (facts.hold_written, facts.marked_before) = (Some(result), before);
+            self.rejudge(learn, fx);
         }
     }
 
@@ -201,8 +231,9 @@ impl State {
     }
 
     /// The hold file is written last, so that a refused command leaves none.
-    fn need_hold(hold: &HoldRequest, facts: &Facts) -> Result<(), Pause> {
+    pub(super) fn need_hold(&self, hold: &HoldRequest, facts: &Facts) -> Result<(), Pause> {
         match &facts.hold_written {
+            None if !self.rule(super::Rule::HoldIsWritten) => Ok(()),
             None => Err(Pause::Need(Need::Hold(hold.clone()))),
             Some(Ok(())) => Ok(()),
             Some(Err(detail)) => refuse(Code::Failed, detail.clone()),
@@ -230,8 +261,8 @@ impl State {
             return Ok(());
         }
         match facts.free {
-            _ if self.round.is_open() => Err(Pause::Refuse(super::launch::initialization_in_progress())),
             None => Err(Pause::Need(Need::Check)),
+            _ if self.round.is_open() => Err(Pause::Refuse(super::launch::initialization_in_progress())),
             Some(false) => Err(Pause::Refuse(super::launch::initialization_in_progress())),
             Some(true) => Ok(()),
         }
@@ -254,7 +285,13 @@ impl State {
         };
         match &self.op {
             Some(Op { id, work: Work::Start(running), .. }) if *running == terms => {
-                return Ok(Accepted { operation: Some(*id), changed: true });
+                let joined = Accepted { operation: Some(*id), changed: true };
+                // The hold of the first may have been released meanwhile: what is promised anew is held anew.
+                if !self.hold_stands(start) {
+                    self.check_start_hold(start)?;
+                    self.hold_by_start(start, facts, fx)?;
+                }
+                return Ok(joined);
             }
             Some(_) => return refuse(Code::OperationInProgress, "another operation is in progress"),
             None => {}
@@ -380,7 +417,7 @@ impl State {
         }
         self.need_marker()?;
         if let Some(hold) = &stop.hold {
-            Self::need_hold(hold, facts)?;
+            self.need_hold(hold, facts)?;
         }
         let held = stop.hold.is_some();
         match &self.phase {
@@ -393,8 +430,10 @@ impl State {
                 if self.phase == Phase::Backoff {
                     fx.push(Effect::Disarm(Timer::Backoff));
                 }
-                let busy = self.round.is_open();
+                let unheard = self.rule(super::Rule::UnheardRoundCounts);
+                let busy = if unheard { self.round.may_run() } else { self.round.is_open() };
                 if busy && !stop.force && self.rule(super::Rule::StopWaitsForRound) {
+                    self.listen_to_round(fx);
                     fx.push(Effect::Arm(Timer::SidecarWait, super::ending::SILENT_ROUND));
                     self.ask_again();
                 } else {
@@ -417,8 +456,8 @@ impl State {
                     self.begin_op(Work::Stop { terms: terms.clone(), held }, OperationPhase::Stopping);
                 if !ending {
                     self.go_down_by_verb(terms, fx);
-                } else if force {
-                    self.force_ending(fx);
+                } else if force || self.killing() {
+                    self.kill_again(fx);
                 }
                 Ok(accepted)
             }

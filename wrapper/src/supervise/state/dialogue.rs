@@ -9,9 +9,11 @@ use crate::supervise::view::{Mode, SidecarWord};
 use super::event::Reply;
 use super::rules::Rule;
 
-/// What is known of the last `start` sent to the sidecar; outlives a bootstrap.
+/// What is known of the last `start` sent to the sidecar, by us or before us; outlives a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Round {
+    /// Nothing was heard since process start: a process before us may have begun one.
+    Unheard,
     Ended,
     /// `whole`: its 200, or a `Progress`, arrived. Without that a `New` says nothing: the request may still be on its way.
     Open {
@@ -24,7 +26,9 @@ impl Round {
     pub fn after_status(self, reply: &Reply, rules: &super::rules::Rules) -> Self {
         match (self, reply) {
             (_, Reply::Word(SidecarWord::Successful | SidecarWord::Failed) | Reply::Refused) => Self::Ended,
-            (Self::Open { .. }, Reply::Word(SidecarWord::Progress)) => Self::Open { whole: true },
+            // Not only what we sent: a stop must not call a directory free that a process before us has validated.
+            (_, Reply::Word(SidecarWord::Progress)) => Self::Open { whole: true },
+            (Self::Unheard, Reply::Word(SidecarWord::New)) => Self::Ended,
             (Self::Open { whole }, Reply::Word(SidecarWord::New))
                 if whole || !rules.on(Rule::LostStartIsNotEndedByNew) =>
             {
@@ -36,6 +40,11 @@ impl Round {
 
     pub fn is_open(self) -> bool {
         matches!(self, Self::Open { .. })
+    }
+
+    /// Not known to have ended: what a stop waits for (safety.md 6).
+    pub fn may_run(self) -> bool {
+        self != Self::Ended
     }
 }
 
@@ -64,7 +73,7 @@ pub struct Dialogue {
     first: Mode,
     /// The first `start` was sent.
     sent: bool,
-    /// Nothing but `New` was read so far (a sidecar that was not up yet is no reading).
+    /// Nothing but `New` was read before the first `start` (a sidecar that was not up yet is no reading).
     pristine: bool,
     /// An answer has come.
     contacted: bool,
@@ -104,6 +113,11 @@ impl Dialogue {
         if first && pristine { self.first } else { Mode::Full }
     }
 
+    /// Something was heard that makes the next mode full: a clean marker has no say any more.
+    pub fn heard(&self) -> bool {
+        !self.pristine
+    }
+
     /// The `start` leaves; from now on it may have been carried out.
     pub fn start_sent(&mut self, round: &mut Round) {
         self.sent = true;
@@ -129,12 +143,8 @@ impl Dialogue {
             }
             Reply::Unreachable => {
                 (self.credit, *round) = self.before_start;
-                self.pristine = false;
             }
-            _ => {
-                self.contacted = true;
-                self.pristine = false;
-            }
+            _ => self.contacted = true,
         }
         self.poll()
     }
@@ -147,7 +157,7 @@ impl Dialogue {
                 self.next = Next::Start;
                 if before.is_open() {
                     // Our round is gone (the sidecar died), or its `start` never arrived: once more, in full.
-                    self.pristine = false;
+                    self.spoil();
                     self.credit = false;
                     return self.retry();
                 }
@@ -183,7 +193,9 @@ impl Dialogue {
                 self.poll()
             }
             Reply::Unreachable => {
-                self.pristine &= !self.contacted;
+                if self.contacted {
+                    self.spoil();
+                }
                 self.next = Next::Ask;
                 self.poll()
             }
@@ -195,15 +207,28 @@ impl Dialogue {
         }
     }
 
+    /// Failures and polls decide nothing but the length of pauses.
+    #[cfg(test)]
+    pub fn forget_counts(&mut self) {
+        (self.failures, self.polls) = (0, 0);
+    }
+
     /// Nobody listens: whatever the sidecar knew is lost with it.
     fn gone(&mut self) {
-        self.pristine &= !self.contacted && !self.sent;
+        if self.contacted {
+            self.spoil();
+        }
         self.credit = false;
     }
 
     fn seen(&mut self) {
         self.contacted = true;
-        self.pristine = false;
+        self.spoil();
+    }
+
+    /// What comes after the first `start` needs no noting: from then on the mode is full anyway.
+    fn spoil(&mut self) {
+        self.pristine &= self.sent;
     }
 
     /// 20 ms, doubling up to a second: a validation of an empty directory is over at once.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The way down: stop, restart, shutdown, crash. Decides what an end was worth (marker, validation) and how the process
 //! leaves.
+//!
+//! Long: all ways down meet in the same few facts, and are to be read together.
 use std::time::Duration;
 
 use super::{
@@ -111,6 +113,7 @@ impl State {
         let needed = ending.terms.guard == Guard::Quorum
             && ending.asker == Asker::Verb
             && ending.after_ready
+            && self.child.as_ref().is_some_and(|child| child.confirmed)
             && self.intent != Intent::Exit;
         if needed {
             self.set_ending_stage(EndingStage::Guarding);
@@ -146,10 +149,23 @@ impl State {
         }
     }
 
-    /// A stop with `force` takes over an ending that runs.
-    pub(super) fn force_ending(&mut self, fx: &mut Vec<Effect>) {
-        if self.ending_stage() != Some(EndingStage::Killing) {
-            self.kill_now(KILL_LIMIT, fx);
+    /// A stop takes over an ending that runs, at once; also one that has failed already, so that this one ends too.
+    pub(super) fn kill_again(&mut self, fx: &mut Vec<Effect>) {
+        self.kill_now(KILL_LIMIT, fx);
+    }
+
+    pub(super) fn killing(&self) -> bool {
+        self.ending_stage() == Some(EndingStage::Killing)
+    }
+
+    /// An agent was promised the directory while the process is leaving: it may be working there before the next one
+    /// comes up.
+    pub(super) fn leave_no_marker(&mut self) {
+        if let Some(child) = &mut self.child {
+            child.no_marker = true;
+        }
+        if let Some(plan) = &mut self.exit {
+            plan.marker_settled = true;
         }
     }
 
@@ -175,7 +191,11 @@ impl State {
     fn child_will_not_die(&mut self, fx: &mut Vec<Effect>) {
         let detail = "etcd does not go away after SIGKILL: it hangs in the kernel, look at its disk";
         if let Some(plan) = &mut self.exit {
-            let code = if plan.forced { 1 } else { 13 };
+            let code = match &plan.why {
+                Why::Fault(exit) => exit.code,
+                Why::Requested(_) if plan.forced => 1,
+                Why::Requested(_) => 13,
+            };
             plan.exit = Some(Exit { code, cause: "child_stuck", detail: detail.into() });
         } else {
             self.finish_op(Outcome::Failed(Refusal { code: Code::Failed, detail: detail.into() }), fx);
@@ -219,10 +239,14 @@ impl State {
         fx.push(Effect::Disarm(Timer::Grace));
         self.phase = Phase::Running;
         self.intent = Intent::Up;
-        if let Some(Op { work: Work::Stop { held: true, .. }, .. }) = &self.op {
-            self.hold.marked = true;
-        }
+        self.release_hold_of_stop();
         self.finish_op(Outcome::Failed(refusal), fx);
+    }
+
+    /// A stop that failed leaves no hold behind: nobody would ever release it.
+    fn release_hold_of_stop(&mut self) {
+        let held = matches!(&self.op, Some(Op { work: Work::Stop { held: true, .. }, .. }));
+        self.hold.marked |= held && self.rule(Rule::RefusalReleases);
     }
 
     pub(super) fn on_turn(&mut self, result: Result<(), Refusal>, fx: &mut Vec<Effect>) {
@@ -240,9 +264,7 @@ impl State {
                 self.begin_ending(terms, Asker::Verb, fx);
             }
             Err(refusal) => {
-                if let Work::Stop { held: true, .. } = &op.work {
-                    self.hold.marked = true;
-                }
+                self.release_hold_of_stop();
                 self.intent = Intent::Up;
                 self.finish_op(Outcome::Failed(refusal), fx);
             }
@@ -274,7 +296,12 @@ impl State {
         }
         match self.op.as_ref().map(|op| op.work.clone()) {
             // However it came about: down is what was wanted.
-            Some(Work::Stop { .. }) => self.go_down(fx),
+            Some(Work::Stop { .. }) => {
+                self.go_down(fx);
+                self.sidecar_busy = self.round.is_open();
+            }
+            // A stop that failed because etcd did not go away; now it has.
+            None if child.ending.is_some() && self.intent == Intent::Down => self.go_down(fx),
             Some(Work::Restart { next, .. }) if child.ending.is_some() => {
                 let plan = next.plan.clone().unwrap_or_else(|| child.plan.clone());
                 self.next_generation(&child.plan, plan, next.validation, clean, fx);
@@ -345,7 +372,9 @@ impl State {
         fx: &mut Vec<Effect>,
     ) {
         let same = old.source == plan.source && old.data_dir == plan.data_dir && old.fsync && plan.fsync;
-        let let_through = clean && same || !self.rule(Rule::RestartValidates);
+        // A round that `force` stepped over may still be at work: then the sidecar has the last word again.
+        let over = !self.round.may_run() || !self.rule(Rule::RestartHeedsRound);
+        let let_through = clean && same && over || !self.rule(Rule::RestartValidates);
         let posted = plan.source == ConfigSource::Posted;
         let launch = Launch::with(plan);
         self.set_op_phase(OperationPhase::Validating);
@@ -388,13 +417,14 @@ impl State {
         match self.round {
             super::Round::Ended => self.go_down(fx),
             super::Round::Open { whole: true } => fx.push(Effect::Arm(Timer::SidecarWait, SILENT_ROUND)),
-            super::Round::Open { whole: false } => {}
+            super::Round::Open { whole: false } | super::Round::Unheard => {}
         }
     }
 
     pub(super) fn stop_waited_long_enough(&mut self, fx: &mut Vec<Effect>) {
         if self.stop_waits() {
             self.intent = Intent::Up;
+            self.release_hold_of_stop();
             self.finish_op(Outcome::Failed(super::launch::initialization_in_progress()), fx);
         }
     }
@@ -415,7 +445,7 @@ impl State {
             Why::Fault(exit) => exit.clone(),
         });
         match (&plan.why, plan.marker_settled) {
-            (Why::Requested(shutdown), false) => {
+            (Why::Requested(shutdown), false) if !plan.forced => {
                 let word = *shutdown;
                 if self.disk.is_none() {
                     self.job(Job::WriteMarker(word), fx);

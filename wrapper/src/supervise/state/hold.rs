@@ -3,7 +3,7 @@
 //! Readiness overrides and the hold file: who may set and end them, and when the file goes (safety.md 13–16).
 use std::sync::Arc;
 
-use super::admit::{Facts, Need, Pause};
+use super::admit::{Facts, Pause};
 use super::{Code, Effect, HoldRequest, Job, Override, OverrideMode, Phase, Refusal, Rule, State, Timer};
 use crate::supervise::command::{Accepted, OverrideRequest, StartRequest, StopRequest};
 
@@ -30,11 +30,13 @@ impl State {
 
     /// A `start` at rest must name the owner of the file; one with `ready=hold` must not take another's override.
     pub(super) fn check_start_hold(&self, start: &StartRequest) -> Result<(), Pause> {
-        if start.force {
+        if start.force || !self.rule(Rule::StartNamesOwner) {
             return Ok(());
         }
         let named = start.owner.as_deref().or(start.hold.as_ref().map(|hold| hold.owner.as_str()));
-        let at_rest = matches!(self.phase, Phase::Held | Phase::Stopped | Phase::Backoff);
+        let takes_place =
+            matches!(self.phase, Phase::Initializing(..) | Phase::Configuring(_)) && start.posted.is_some();
+        let at_rest = takes_place || matches!(self.phase, Phase::Held | Phase::Stopped | Phase::Backoff);
         if let Some(owner) = self.hold.file.as_ref().and_then(|file| file.owner.as_deref())
             && at_rest
             && named != Some(owner)
@@ -58,6 +60,12 @@ impl State {
         }
     }
 
+    /// What this start wants held is held already, or it wants nothing held.
+    pub(super) fn hold_stands(&self, start: &StartRequest) -> bool {
+        let Some(hold) = &start.hold else { return true };
+        self.override_.as_ref().is_some_and(|standing| standing.durable && *standing.owner == *hold.owner)
+    }
+
     /// `ready=hold` of an accepted start: the file is on disk, the durable override stands.
     pub(super) fn hold_by_start(
         &mut self,
@@ -66,13 +74,7 @@ impl State {
         fx: &mut Vec<Effect>,
     ) -> Result<(), Pause> {
         let Some(hold) = &start.hold else { return Ok(()) };
-        match &facts.hold_written {
-            None => return Err(Pause::Need(Need::Hold(hold.clone()))),
-            Some(Err(detail)) => {
-                return Err(Pause::Refuse(Refusal { code: Code::Failed, detail: detail.clone() }));
-            }
-            Some(Ok(())) => {}
-        }
+        self.need_hold(hold, facts)?;
         fx.push(Effect::Disarm(Timer::Override));
         self.override_ = Some(Override {
             mode: OverrideMode::Unready,
@@ -99,18 +101,15 @@ impl State {
         };
         let owner: Arc<str> = Arc::from(change.owner.as_deref().unwrap_or_default());
         let reason: Arc<str> = Arc::from(change.reason.as_str());
-        match &mut self.override_ {
+        match &self.override_ {
             // Its owner may only change the reason of a durable override; it ends by `auto`, `ready` or DELETE.
             Some(standing)
                 if standing.durable && standing.owner == owner && mode == OverrideMode::Unready =>
             {
                 let hold = HoldRequest { owner: owner.to_string(), reason: reason.to_string() };
-                match &facts.hold_written {
-                    None => return Err(Pause::Need(Need::Hold(hold))),
-                    Some(Err(detail)) => {
-                        return Err(Pause::Refuse(Refusal { code: Code::Failed, detail: detail.clone() }));
-                    }
-                    Some(Ok(())) => standing.reason = reason,
+                self.need_hold(&hold, facts)?;
+                if let Some(standing) = &mut self.override_ {
+                    standing.reason = reason;
                 }
             }
             _ => {

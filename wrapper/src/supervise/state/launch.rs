@@ -67,15 +67,19 @@ impl State {
     }
 
     pub(super) fn drive_initializing(&mut self, fx: &mut Vec<Effect>) {
-        if self.call.is_some() || self.pausing {
-            return;
-        }
         let stop_waits = self.stop_waits();
         let Phase::Initializing(dialogue, _) = &mut self.phase else { return };
         if stop_waits {
             dialogue.next = Next::Ask;
         }
-        let next = dialogue.next;
+        let (next, heard) = (dialogue.next, dialogue.heard());
+        // Somebody is or was at work on the directory: what dies from now on must leave no marker either.
+        if heard && self.marker_left() && self.rule(Rule::HearingConsumesMarker) {
+            self.consume_marker(fx);
+        }
+        if self.call.is_some() || self.pausing {
+            return;
+        }
         match next {
             Next::Ask => self.call(Call::Status, fx),
             Next::Start if self.marker_left() => self.consume_marker(fx),
@@ -204,7 +208,9 @@ impl State {
 
     pub(super) fn on_file_read(&mut self, result: Result<Plan, Refusal>, fx: &mut Vec<Effect>) {
         match (result, &mut self.phase) {
-            (Ok(plan), Phase::Configuring(launch)) => launch.plan = Some(plan),
+            (Ok(plan), Phase::Configuring(launch)) => {
+                launch.plan.get_or_insert(plan);
+            }
             (Err(refusal), Phase::Configuring(_)) => self.launch_failed(refusal, fx),
             (Ok(plan), _) => self.restart_has_plan(plan),
             (Err(refusal), _) => {

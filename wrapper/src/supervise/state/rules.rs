@@ -20,10 +20,16 @@ pub enum Rule {
     CheckBeforeSpawn,
     /// (6) A stop waits for a round of ours.
     StopWaitsForRound,
+    /// (6) ... and for one that a process before us may have begun.
+    UnheardRoundCounts,
     /// (8) `etcd.lock` before a `start` and a spawn.
     TakeLock,
     /// (9) The marker is consumed before the directory may be touched.
     ConsumeMarker,
+    /// (9) ... and as soon as anything but `New` was heard of the sidecar.
+    HearingConsumesMarker,
+    /// (10) No marker once a hold was promised to an agent, be it while the process leaves.
+    NoMarkerOncePromised,
     /// (10) A marker is written only after an end that a shutdown asked for.
     MarkerOnlyAfterShutdown,
     /// (10) ... of a member whose READY had come.
@@ -34,10 +40,18 @@ pub enum Rule {
     MarkerOnlyForOwnDirectory,
     /// (12) A restart skips validation only after a clean end on the same directory.
     RestartValidates,
+    /// (12) ... and while no round that `force` stepped over may be at work.
+    RestartHeedsRound,
+    /// (13, 14) A hold is promised when it lies on disk.
+    HoldIsWritten,
+    /// (13) A command that is refused, or fails before it touches etcd, leaves no hold.
+    RefusalReleases,
     /// (13) A hold file found at start holds.
     HoldFileHolds,
     /// (14) Only its owner ends a durable override.
     DurableHasOwner,
+    /// (15) A start at rest names the owner of the file.
+    StartNamesOwner,
     /// (15) The hold file goes only when marked, running and not overridden.
     HoldOutlivesStart,
 }
@@ -62,7 +76,6 @@ impl Rules {
     }
 
     #[cfg(not(test))]
-    #[expect(clippy::unused_self, reason = "the test build asks the value")]
     pub fn on(&self, _rule: Rule) -> bool {
         true
     }

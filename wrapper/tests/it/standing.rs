@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! Conditions in which etcd's own health check misleads: learners, alarms, auth, a dead sidecar.
+use doubles::pki::PodPki;
+use rstest::rstest;
+use serde_json::json;
+
+use crate::scene::{Etcd, LONG, MEMBER, SECOND, Scene, Wrapper, client_tls};
+
+#[rstest]
+#[case("3.5")]
+#[case("3.6")]
+#[case("3.7")]
+fn d6_a_learner_is_not_ready_until_it_is_promoted(#[case] line: &'static str) {
+    let first = Scene::real(line);
+    let _voter = first.start_ready();
+    let joining = Scene::of(&Etcd::Real(line)).named("etcd-main-1");
+    let url = |scene: &Scene| format!("http://127.0.0.1:{}", scene.peer_port());
+    let cluster = format!("{MEMBER}={},etcd-main-1={}", url(&first), url(&joining));
+    let config = joining.config().with("initial-cluster", cluster);
+    let joining = joining.with_config(config);
+    joining.sidecar().set_cluster(None, true);
+    first.etcdctl(&["member", "add", "etcd-main-1", "--learner", &format!("--peer-urls={}", url(&joining))]);
+
+    let learner = joining.start();
+    let status = learner.wait_status(LONG, "a learner that is told", |status| {
+        status["health"]["diagnosis"] == "learner" && status["leader"]["isLearner"] == true
+    });
+    assert_eq!(status["wrapper"]["phase"], "running");
+    assert_eq!(status["health"]["role"], "learner");
+    assert_eq!(status["leader"]["isLeader"], false);
+    let answer = learner.readyz().unwrap();
+    assert_eq!((answer.status, answer.header("etcd-wrapper-reason")), (503, Some("learner")));
+    assert_eq!(answer.header("etcd-wrapper-phase"), Some("running"));
+
+    let id = status["leader"]["memberId"].as_str().unwrap();
+    doubles::wait::until(LONG, "the promotion", || {
+        let output = first.try_etcdctl(&["member", "promote", id]);
+        // Refused until the learner has caught up.
+        doubles::wait::Poll::when(output.status.success(), || {
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        })
+    });
+    learner.wait_readyz(5 * SECOND, 200);
+    learner.wait_status(SECOND, "a voter", |status| {
+        status["health"]["diagnosis"] == "healthy" && status["leader"]["isLearner"] == false
+    });
+}
+
+/// Puts 100 KB values until etcd refuses one, or `enough` says so.
+fn fill(scene: &Scene, mut enough: impl FnMut() -> bool) {
+    let value = "x".repeat(100_000);
+    for n in 0..100 {
+        if enough() {
+            return;
+        }
+        if !scene.try_etcdctl(&["put", &format!("k{n}"), &value]).status.success() {
+            return;
+        }
+    }
+    panic!("10 MB went in");
+}
+
+#[rstest]
+#[case("3.5")]
+#[case("3.6")]
+#[case("3.7")]
+fn d3_d4_nospace_stays_ready_and_is_told(#[case] line: &'static str) {
+    let scene = Scene::real(line);
+    let config = scene.config().with("quota-backend-bytes", 1_000_000);
+    nospace_stays_ready_and_is_told(&scene.with_config(config));
+}
+
+/// `scene` has a small quota.
+pub(crate) fn nospace_stays_ready_and_is_told(scene: &Scene) {
+    let wrapper = scene.start_ready();
+    let etcd = wrapper.etcd_pid();
+    let metrics = || wrapper.caller().get("/metrics").body;
+    assert!(metrics().contains("etcd_wrapper_check_ok{check=\"nospace\"} 1\n"));
+    assert_eq!(wrapper.caller().get("/readyz/nospace").status, 200);
+
+    fill(scene, || false);
+    let status = wrapper
+        .wait_status(5 * SECOND, "the alarm", |status| status["health"]["diagnosis"] == "alarm_nospace");
+    let alarm = check(&status, "nospace");
+    assert_eq!((&alarm["ok"], &alarm["required"]), (&json!(false), &json!(false)), "{alarm}");
+    assert_eq!(status["readiness"]["ready"], true);
+    let verbose = wrapper.caller().get("/readyz?verbose");
+    assert_eq!(verbose.status, 200);
+    assert!(verbose.body.contains("[-]nospace failed, not counted: alarm raised\n"), "{}", verbose.body);
+    assert_eq!(wrapper.caller().get("/readyz/nospace").status, 503, "red for whoever asks for it");
+    assert_eq!(wrapper.caller().get("/livez").status, 200);
+    assert!(metrics().contains("etcd_wrapper_check_ok{check=\"nospace\"} 0\n"));
+    // Repair works through a member that stays in the service: no restart in between.
+    scene.etcdctl(&["alarm", "disarm"]);
+    wrapper.wait_status(5 * SECOND, "no alarm", |status| status["health"]["diagnosis"] == "healthy");
+    assert_eq!(wrapper.etcd_pid(), etcd);
+}
+
+#[track_caller]
+fn check(status: &serde_json::Value, name: &str) -> serde_json::Value {
+    let checks = status["readiness"]["checks"].as_array().unwrap();
+    checks
+        .iter()
+        .find(|check| check["name"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {status}"))
+        .clone()
+}
+
+fn warning(status: &serde_json::Value, code: &str) -> Option<serde_json::Value> {
+    status["warnings"].as_array().unwrap().iter().find(|warning| warning["code"] == code).cloned()
+}
+
+#[rstest]
+#[case("3.5")]
+#[case("3.7")]
+fn i12_the_quota_warns_from_80_percent_on_with_what_a_defragmentation_frees(#[case] line: &'static str) {
+    let scene = Scene::real(line);
+    let config = scene.config().with("quota-backend-bytes", 4_000_000);
+    let scene = scene.with_config(config);
+    let wrapper = scene.start_ready();
+    let near = |status: &serde_json::Value| warning(status, "db_near_quota").is_some();
+    assert!(!near(&wrapper.status()));
+    assert!(!wrapper.caller().get("/metrics").body.contains("db_near_quota"));
+    fill(&scene, || near(&wrapper.status()));
+    let status = wrapper.wait_status(SECOND, "the warning", near);
+    let db = &status["etcd"]["db"];
+    let number = |key: &str| db[key].as_u64().unwrap();
+    assert_eq!(number("quota"), 4_000_000);
+    assert!(number("size") * 100 / number("quota") >= 80 && number("size") < number("quota"), "{db}");
+    assert!(number("inUse") <= number("size"), "{db}");
+    let detail = warning(&status, "db_near_quota").unwrap()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("defragmentation would free"), "{detail}");
+    let metrics = wrapper.caller().get("/metrics").body;
+    assert!(metrics.contains("etcd_wrapper_warning_active{code=\"db_near_quota\"} 1\n"));
+    assert!(metrics.contains("etcd_wrapper_db_quota_bytes 4000000\n"));
+    assert_eq!(wrapper.readyz().unwrap().status, 200);
+    assert!(status["volume"]["freeBytes"].as_u64().unwrap() > 0, "{}", status["volume"]);
+}
+
+pub(crate) fn enable_auth(scene: &Scene) {
+    scene.etcdctl(&["user", "add", "root:pw"]);
+    scene.etcdctl(&["user", "grant-role", "root", "root"]);
+    scene.etcdctl(&["auth", "enable"]);
+}
+
+#[rstest]
+#[case("3.5")]
+#[case("3.6")]
+#[case("3.7")]
+fn d5_auth_without_a_client_certificate_stays_ready(#[case] line: &'static str) {
+    let scene = Scene::real(line).flag("--readiness-interval=100ms");
+    let wrapper = scene.start_ready();
+    enable_auth(&scene);
+    let status = wrapper.wait_status(5 * SECOND, "told by /metrics", |status| {
+        warning(status, "auth_hides_status").is_some()
+            && status["leader"]["source"] == "metrics"
+            && status["leader"]["isLeader"] == true
+    });
+    assert!(status["leader"]["term"].is_null() && status["leader"]["leaderId"].is_null(), "{status}");
+    stays_ready_though_reads_are_refused(&wrapper);
+    assert_eq!(wrapper.status()["health"]["diagnosis"], "healthy");
+}
+
+#[rstest]
+#[case("3.5")]
+#[case("3.6")]
+#[case("3.7")]
+fn d5_auth_with_a_client_certificate_stays_ready(#[case] line: &'static str) {
+    let dir = tempfile::tempdir().unwrap();
+    let pki = PodPki::write(dir.path(), &[&format!("{MEMBER}-local")]).unwrap();
+    let scene = Scene::of(&Etcd::Real(line)).with_pki(&pki).flag("--readiness-interval=100ms");
+    let config = scene.config();
+    let config = config
+        .with("listen-client-urls", scene.client_url())
+        .with("advertise-client-urls", json!({MEMBER: [scene.client_url()]}))
+        .with("client-transport-security", client_tls(&pki));
+    let scene = scene.with_config(config);
+    let wrapper = scene.start_ready();
+    enable_auth(&scene);
+    stays_ready_though_reads_are_refused(&wrapper);
+    let status = wrapper.wait_status(5 * SECOND, "leading", |status| status["leader"]["isLeader"] == true);
+    assert_eq!(status["health"]["diagnosis"], "healthy");
+}
+
+/// The refusal is seen in a check's detail, and counts as success.
+#[track_caller]
+pub(crate) fn stays_ready_though_reads_are_refused(wrapper: &Wrapper<'_>) {
+    wrapper.wait_status(5 * SECOND, "a read that auth refuses", |status| {
+        assert_eq!(status["readiness"]["ready"], true, "{status}");
+        let read = check(status, "linearizable_read");
+        read["detail"].as_str().unwrap().contains("auth: ")
+    });
+    assert_eq!(wrapper.readyz().unwrap().status, 200);
+}
+
+#[test]
+fn d1_d8_a_dead_sidecar_changes_nothing() {
+    let mut scene = Scene::real("3.5").flag("--readiness-interval=50ms");
+    let mut sidecar = scene.sidecar.take().unwrap();
+    let scene = scene.flag(format!("--backup-restore-host-port={}", sidecar.addr()));
+    let wrapper = scene.start_ready();
+    let etcd = wrapper.etcd_pid();
+    sidecar.stop();
+    let read_at = |status: &serde_json::Value| check(status, "linearizable_read")["at"].clone();
+    let before = read_at(&wrapper.status());
+    let mut reads = std::collections::BTreeSet::from([before.to_string()]);
+    wrapper.wait_status(10 * SECOND, "ten more reads", |status| {
+        assert_eq!(status["readiness"]["ready"], true, "{status}");
+        reads.insert(read_at(status).to_string());
+        reads.len() > 10
+    });
+    assert_eq!(wrapper.readyz().unwrap().status, 200);
+    assert_eq!(wrapper.caller().get("/livez").status, 200);
+    assert_eq!(wrapper.etcd_pid(), etcd);
+}
