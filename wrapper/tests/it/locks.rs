@@ -181,20 +181,3 @@ fn f5_f6_a_frozen_etcd_dies_with_its_wrapper_and_the_next_start_is_free() {
     wait_gone(etcd, SECOND);
     assert_eq!(scene.sidecar().modes(), ["full", "full"]);
 }
-
-#[test]
-fn f6_in_stopped_whoever_works_on_the_database_is_told_and_a_start_waits() {
-    let scene = scene();
-    let wrapper = scene.start_ready();
-    assert_eq!(wrapper.caller().post("/v1/etcd/stop").status, 202);
-    wrapper.wait_phase(LONG, "stopped");
-    let stranger = Stranger::holding(&db(&scene));
-    assert_eq!(wait_told(&wrapper, stranger.pid())["wrapper"]["phase"], "stopped");
-    assert_eq!(wrapper.caller().post("/v1/etcd/start").status, 202);
-    wrapper.wait_phase(LONG, "configuring");
-    wait_told(&wrapper, stranger.pid());
-    assert_eq!(scene.stage().starts().len(), 1);
-    drop(stranger);
-    wrapper.wait_ready();
-    assert_eq!(scene.stage().starts().len(), 2);
-}
