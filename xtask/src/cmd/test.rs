@@ -115,7 +115,7 @@ fn etcd_binaries(notes: &mut Vec<String>) -> Result<Vec<(&'static str, PathBuf)>
     match ETCD_34.1.ensure() {
         Ok(path) => binaries.push((ETCD_34.0, path)),
         Err(error) => {
-            notes.push(format!("etcd 3.4: {error:#}; the tests of module {MODULE_34} were not run"))
+            notes.push(format!("etcd 3.4: {error:#}; the tests of module {MODULE_34} were not run"));
         }
     }
     Ok(binaries)
