@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! The tests that the sources hold, and the requirements that their names begin with. Runs none of them.
+//! The tests that the sources hold, and the requirements that they show: those that the name begins with, and those of
+//! a line `// Shows: P1, Invariant 7` above it, for tests that show more than a name can hold. Runs none of them.
 
 use super::code;
 use super::tree::Tree;
 
-/// A test whose name begins with ids.
+/// A test that shows requirements.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Test {
     /// As in docs/requirements.md: `B2`, `P4`, `Invariant 7`.
@@ -21,8 +22,9 @@ pub(super) fn find(tree: &Tree) -> Vec<Test> {
     let mut tests = Vec::new();
     for (path, text) in tree.with_extension("rs") {
         let Some(prefix) = crate_path(tree, path) else { continue };
-        for (line, modules, function) in functions(text) {
-            let ids = ids(&function);
+        for (line, modules, function, shown) in functions(text) {
+            let mut ids = ids(&function);
+            ids.extend(shown);
             if !ids.is_empty() {
                 let parts = prefix.iter().chain(&modules).chain([&function]);
                 let name = parts.map(String::as_str).collect::<Vec<_>>().join("::");
@@ -72,13 +74,19 @@ fn crate_path(tree: &Tree, path: &str) -> Option<Vec<String>> {
     Some(parts)
 }
 
-/// Test functions: line, modules within the file, name.
-fn functions(text: &str) -> Vec<(usize, Vec<String>, String)> {
+/// A test function: line, modules within the file, name, and what a comment says that it shows.
+type Function = (usize, Vec<String>, String, Vec<String>);
+
+fn functions(text: &str) -> Vec<Function> {
     let bare = code::bare(text);
     let mut found = Vec::new();
     let mut modules: Vec<(usize, String)> = Vec::new();
     let mut marked = false;
-    for (number, line) in bare.lines().enumerate() {
+    let mut shown = Vec::new();
+    for (number, (line, raw)) in bare.lines().zip(text.lines()).enumerate() {
+        if let Some(ids) = raw.trim().strip_prefix("// Shows: ") {
+            shown = ids.split(',').map(|id| id.trim().trim_end_matches('.').to_owned()).collect();
+        }
         let indent = line.len() - line.trim_start().len();
         let line = line.trim();
         if line == "}" && modules.last().is_some_and(|(at, _)| *at == indent) {
@@ -91,8 +99,9 @@ fn functions(text: &str) -> Vec<(usize, Vec<String>, String)> {
         {
             marked = true;
         } else if let Some(name) = word_after(line, "fn ") {
+            let shown = std::mem::take(&mut shown);
             if std::mem::take(&mut marked) {
-                found.push((number + 1, modules.iter().map(|(_, name)| name.clone()).collect(), name));
+                found.push((number + 1, modules.iter().map(|(_, name)| name.clone()).collect(), name, shown));
             }
         }
     }
@@ -121,6 +130,14 @@ mod tests {
         assert_eq!(ids("the_a1_case"), [""; 0]);
         assert_eq!(ids("a_start_joins"), [""; 0]);
         assert_eq!(ids("a1"), ["A1"]);
+    }
+
+    #[test]
+    fn a_comment_says_what_a_name_cannot_hold() {
+        let source = "// Shows: P1, Invariant 7\n#[test]\nfn everybody() {}\n#[test]\nfn a1_b() {}\n";
+        let tree = Tree::of(&[("p/Cargo.toml", "name = \"p\"\n"), ("p/src/lib.rs", source)]);
+        let found: Vec<Vec<String>> = find(&tree).into_iter().map(|test| test.ids).collect();
+        assert_eq!(found, [vec!["A1"], vec!["P1", "Invariant 7"]]);
     }
 
     #[test]

@@ -130,7 +130,7 @@ async fn a_reset_is_lost() {
 }
 
 #[rstest]
-#[case(500, "cannot reach\r\nkube-apiserver", "cannot reach  kube-apiserver")]
+#[case(500, "cannot reach\r\nkube-apiserver", "cannot reach kube-apiserver")]
 #[case(404, "", "")]
 #[case(302, "moved", "moved")]
 #[case(204, "", "")]

@@ -124,7 +124,8 @@ fn an_excluded_check_is_shown_and_does_not_count() {
     assert!(evaluation.checks.iter().any(|check| check.name == "draining" && !check.ok));
 }
 
-/// Invariant 3, and its reverse: ready exactly when all conditions hold, over every combination.
+// Shows: Invariant 3
+/// And its reverse: ready exactly when all conditions hold, over every combination.
 #[test]
 fn ready_is_exactly_the_conjunction_of_the_rule() {
     let now = now();

@@ -3,6 +3,8 @@
 //! An exhaustive search over the machine and a small world around it: every interleaving within a bound of faults and
 //! commands (`E2E_EXPLORE_DEPTH`: faults and commands for each stage, 2 by default). Timers may fire in any order, which
 //! stands for all speeds. Checks P1–P7 of the data directory, and shows that taking away any rule breaks one of them.
+//!
+//! Long: the search, its bound and its account of a violation are one thing.
 mod cast;
 mod properties;
 mod red;
@@ -243,6 +245,7 @@ fn eprintln_states(name: &str, states: usize, took: std::time::Duration) {
     eprintln!("{name}: {states} states in {took:.1?}");
 }
 
+// Shows: P2, P4, P5
 #[test]
 fn bootstrap_and_death_keep_the_directory() {
     explore("bootstrap", Stage { commands: 0, faults: 5, ..Stage::PLAIN });
@@ -272,6 +275,7 @@ fn a_round_begun_before_us_is_waited_for() {
     );
 }
 
+// Shows: P1, P4, P6
 #[test]
 fn signals_and_stops_keep_the_directory() {
     explore(
@@ -308,6 +312,7 @@ fn restarts_keep_the_directory() {
     );
 }
 
+// Shows: P3, P7
 #[test]
 fn holds_are_neither_lost_nor_stuck() {
     explore(
@@ -371,6 +376,7 @@ fn a_stop_that_is_refused_late_leaves_no_hold() {
     );
 }
 
+// Shows: P1, P2, P3, P4, P5, P6, P7
 #[test]
 fn everybody_at_once_keeps_the_directory() {
     explore(

@@ -97,6 +97,7 @@ fn g3_the_warning_begins_14_days_before_the_end() {
     assert_eq!(last.warnings[0].since, first.warnings[0].since);
 }
 
+// Shows: Invariant 12
 #[test]
 fn g5_a_bad_pair_keeps_the_old_one_and_warns_and_counts_once() {
     let scene = Scene::new();

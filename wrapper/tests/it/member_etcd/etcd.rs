@@ -269,14 +269,14 @@ impl Etcd {
         }
     }
 
-    /// Runs etcdctl, which lies beside etcd; panics with its words when it fails.
+    /// Runs etcdctl; panics with its words when it fails.
     fn ctl(&self, arguments: &[&str]) -> String {
         let output = self.try_ctl(arguments);
         output.unwrap_or_else(|error| panic!("etcdctl {arguments:?}: {error}"))
     }
 
     fn try_ctl(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(self.binary.with_file_name("etcdctl"));
+        let mut command = Command::new(binary("E2E_ETCDCTL_35"));
         command.arg(format!("--endpoints={}", self.client_url())).args(arguments).env("ETCDCTL_API", "3");
         if self.tls.is_some() {
             for (flag, name) in [("cacert", "ca.pem"), ("cert", "client.pem"), ("key", "client.key")] {

@@ -16,6 +16,12 @@ impl Scene {
     pub(crate) fn as_pod_user(mut self) -> Self {
         if rustix::process::geteuid().is_root() {
             self.user = Some(POD_USER);
+            // Cache and clone may lie in a home that nobody else can enter.
+            let bin = self.path().join("bin");
+            std::fs::create_dir_all(&bin).unwrap();
+            std::fs::copy(self.program(), bin.join("etcd-wrapper")).unwrap();
+            std::fs::copy(&self.etcd, bin.join("etcd")).unwrap();
+            self.etcd = bin.join("etcd");
         }
         self.hand_over();
         self

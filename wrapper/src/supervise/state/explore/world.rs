@@ -6,6 +6,8 @@
 //! word that was read, nor in the time of the next process;
 //! between a disk effect and its answer a kill or a power loss may leave either state; an etcd that outlives the
 //! wrapper for a moment holds `etcd.lock`; a round that nobody of us could have seen cannot be known of.
+//!
+//! Long: one small world; its parts share one state, and every step looks at most of it.
 use std::sync::Arc;
 use std::time::Duration;
 

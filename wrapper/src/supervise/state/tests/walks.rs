@@ -331,6 +331,7 @@ fn scene() -> impl Strategy<Value = (Settings, Found)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // Shows: Invariant 1, Invariant 2, Invariant 4, Invariant 5, Invariant 6, Invariant 7, Invariant 8, Invariant 13, Invariant 15, Invariant 16
     #[test]
     fn invariants_hold_on_every_walk_and_the_last_intent_decides(
         (settings, found) in scene(),
