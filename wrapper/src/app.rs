@@ -34,6 +34,8 @@ use crate::tls::{self, reload, server::SelfSigned};
 
 /// Commands that may wait for the supervisor.
 const COMMANDS: usize = 32;
+/// How long the record may take to reach the disk.
+const RECORD: Duration = Duration::from_millis(500);
 /// How long the last lines may take to leave.
 const FLUSH: Duration = Duration::from_millis(500);
 
@@ -64,15 +66,37 @@ pub async fn run(flags: StartFlags, signals: Signals, telemetry: &Telemetry, beg
     };
     let end = End { code, phase, generation, uptime: began.elapsed(), etcd, error: detail };
     let record = ExitRecord::new(end, SystemTime::now());
-    if let Err(error) = history::append(&paths.state_dir, &record) {
-        warn!(%error, "the exit history was not written");
-    }
-    if let Err(error) = write_termination_log(Path::new(TERMINATION_LOG), &record) {
-        warn!(%error, "the termination log was not written");
-    }
+    leave_record(record.clone(), paths.state_dir);
     telemetry.write_line(&record.line());
     telemetry.flush(FLUSH);
     code
+}
+
+/// The record of flags that make no sense: there is no log yet, and no state directory, only the termination log.
+pub fn leave_usage_record(error: String, began: Instant) {
+    let (code, phase, uptime) = (ExitCode::Usage, view::Phase::Initializing, began.elapsed());
+    let end = End { code, phase, generation: 0, uptime, etcd: None, error: Some(error) };
+    // What is wrong stands on stderr already.
+    let _ = write_termination_log(Path::new(TERMINATION_LOG), &ExitRecord::new(end, SystemTime::now()));
+}
+
+/// Writes the record where it outlives us, on a thread: a disk that hangs must not keep us from ending.
+fn leave_record(record: ExitRecord, state_dir: PathBuf) {
+    let (done, written) = std::sync::mpsc::sync_channel(1);
+    let write = move || {
+        if let Err(error) = write_termination_log(Path::new(TERMINATION_LOG), &record) {
+            warn!(%error, "the termination log was not written");
+        }
+        if let Err(error) = history::append(&state_dir, &record) {
+            warn!(%error, "the exit history was not written");
+        }
+        // Nobody may be waiting any more.
+        let _ = done.send(());
+    };
+    let started = std::thread::Builder::new().name("record".into()).spawn(write);
+    if started.is_err() || written.recv_timeout(RECORD).is_err() {
+        warn!("the exit history was not written in time");
+    }
 }
 
 fn paths(flags: &StartFlags) -> Paths {
@@ -114,9 +138,6 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     };
     let reaper = Reaper::if_needed()
         .map_err(|error| failure(ExitCode::Failed, format!("watch for orphans as PID 1: {error}")))?;
-    if let Some(reaper) = reaper {
-        tokio::spawn(reaper.run());
-    }
 
     let state = State::new(settings(flags), found(&paths.state_dir));
     let chronicle = Chronicle::new(epoch(), SystemTime::now());
@@ -143,9 +164,13 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     ));
     let (loaded, own) = (tls_seen.server.clone(), Arc::new(SelfSigned::new(host_names(flags))));
     let server_tls: Arc<TlsNow> = Arc::new(move || ServerTls::of(loaded.borrow().clone(), &own));
-    let targets = target::follow(living_seen, tls_seen.client.clone(), flags);
+    let (following, targets) = target::follow(living_seen, tls_seen.client.clone(), flags);
 
     let panicked = Arc::new(Notify::new());
+    if let Some(reaper) = reaper {
+        watched("reaper", &panicked, async move { match reaper.run().await {} });
+    }
+    watched("target", &panicked, following);
     let prober = crate::member::Settings {
         status_interval: flags.status_interval,
         readiness_interval: flags.readiness_interval,
@@ -259,8 +284,8 @@ fn tls_flags(flags: &StartFlags) -> reload::TlsFlags {
 fn api_settings(flags: &StartFlags) -> api::Settings {
     api::Settings {
         policy: Policy {
-            control_loopback: true,
-            control_identities: Vec::new(),
+            control_loopback: flags.control_loopback,
+            control_identities: flags.control_identities.clone(),
             allow_remote_stop: flags.allow_remote_stop,
         },
         host_names: host_names(flags),
@@ -282,4 +307,19 @@ fn epoch() -> String {
         bytes.copy_from_slice(&now.subsec_nanos().to_be_bytes()[1..]);
     }
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn f4_a_task_that_panics_is_told_and_one_that_ends_is_not() {
+        let panicked = Arc::new(Notify::new());
+        watched("quiet", &panicked, async {}).await.unwrap();
+        watched("loud", &panicked, async { panic!("on purpose") }).await.unwrap();
+        // One permit is there by now, and only one.
+        tokio::time::timeout(Duration::ZERO, panicked.notified()).await.unwrap();
+        tokio::time::timeout(Duration::ZERO, panicked.notified()).await.unwrap_err();
+    }
 }

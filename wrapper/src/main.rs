@@ -21,6 +21,10 @@ fn main() -> ProcessExit {
         }
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "{error}");
+            // The end of a container, or only of a client in one: that has no say in what the kubelet shows.
+            if std::env::args_os().nth(1).is_some_and(|verb| verb == "start-etcd") {
+                app::leave_usage_record(error.to_string(), began);
+            }
             ExitCode::Usage.into()
         }
     }

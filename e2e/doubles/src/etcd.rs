@@ -18,7 +18,9 @@ pub mod stage;
 pub use self::answer::{Answer, Failure};
 pub use self::live::id_of;
 pub use self::record::{Event, Record, StartFacts};
-pub use self::script::{Ending, How, Leader, OnSignal, Script, Standing};
+pub use self::script::{
+    Chatter, Ending, How, Leader, OnSignal, Ready, Row, Script, Sender, Since, Standing, Then, Version, When,
+};
 pub use self::stage::Stage;
 
 /// The messages of etcd's API that the double answers; the client side is for tests.

@@ -40,7 +40,8 @@ impl Activity {
         Held(Arc::clone(self))
     }
 
-    fn is_held(&self) -> bool {
+    /// An answer is waited for.
+    pub fn is_held(&self) -> bool {
         self.held.load(Ordering::Relaxed) > 0
     }
 

@@ -88,8 +88,10 @@ pub struct Limits {
     pub step: Duration,
     /// Request line and headers of one request, in bytes.
     pub head: usize,
-    /// Answers under way when the listener closes have this long.
+    /// Answers that callers wait for when the listener closes have this long.
     pub wind_down: Duration,
+    /// Answers that are there, and only have to leave.
+    pub flush: Duration,
     /// Connections at a time.
     pub room: usize,
 }
@@ -101,7 +103,8 @@ impl Limits {
         const OWN_NEEDS: u64 = 256;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
         let room = usize::try_from(limit.saturating_sub(OWN_NEEDS).clamp(64, 1024)).expect("at most 1,024");
-        Self { step: Duration::from_secs(5), head: 16 * 1024, wind_down: Duration::from_secs(1), room }
+        let (step, wind_down) = (Duration::from_secs(5), Duration::from_secs(1));
+        Self { step, head: 16 * 1024, wind_down, flush: Duration::from_millis(100), room }
     }
 }
 
@@ -240,13 +243,15 @@ pub(super) struct Desk {
 
 impl Desk {
     /// One connection, from its first byte to its end.
-    async fn serve(self, stream: TcpStream, peer: SocketAddr, activity: Arc<Activity>) {
+    async fn serve(mut self, stream: TcpStream, peer: SocketAddr, activity: Arc<Activity>) {
         // Answers are small and written whole; a stream that cannot be told so still serves.
         let _ = stream.set_nodelay(true);
         let step = self.limits.step;
         let mut first = [0; 1];
         // Peeked, so that whoever speaks next finds every byte. 0 bytes: a port check that said nothing.
-        let Ok(Ok(1)) = timeout(step, stream.peek(&mut first)).await else { return };
+        let Some(Ok(Ok(1))) = self.unless_closing(timeout(step, stream.peek(&mut first))).await else {
+            return;
+        };
         let state = (self.tls)();
         let mut admission = Admission {
             peer,
@@ -261,13 +266,22 @@ impl Desk {
         let Some(config) = (state.offer)() else { return };
         let handshake = tokio_rustls::TlsAcceptor::from(config).accept(stream);
         // Boxed: its state is large and short-lived.
-        let Ok(Ok(stream)) = timeout(step, Box::pin(handshake)).await else { return };
+        let shaken = self.unless_closing(timeout(step, Box::pin(handshake))).await;
+        let Some(Ok(Ok(stream))) = shaken else { return };
         activity.touch();
         admission.scheme = Scheme::Tls;
         if let Some(chain) = stream.get_ref().1.peer_certificates().filter(|chain| !chain.is_empty()) {
             admission.identity = (state.classify)(chain);
         }
         Box::pin(self.speak_http(stream, admission, activity)).await;
+    }
+
+    /// None when the listener closes first: a caller who has asked for nothing yet gets nothing any more.
+    async fn unless_closing<T>(&mut self, step: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = step => Some(done),
+            () = closed(&mut self.closing) => None,
+        }
     }
 
     /// HTTP/1.1 over a stream whose caller was admitted.
@@ -277,7 +291,7 @@ impl Desk {
     {
         let flushed = Arc::new(Flushed::default());
         let stream = Watched::new(stream, Arc::clone(&flushed));
-        let connection = Arc::new(Connection { admission, activity, flushed });
+        let connection = Arc::new(Connection { admission, activity: Arc::clone(&activity), flushed });
         let api = self.api;
         let service = service_fn(move |request| api.handle(&connection, request));
         let http = http1::Builder::new()
@@ -289,8 +303,10 @@ impl Desk {
         let ended = tokio::select! {
             ended = http.as_mut() => ended,
             () = closed(&mut self.closing) => {
+                // Asked for, or only begun to be: whoever stopped in the middle of a request must not hold up the end.
+                let limit = if activity.is_held() { self.limits.wind_down } else { self.limits.flush };
                 http.as_mut().graceful_shutdown();
-                http.await
+                timeout(limit, http).await.unwrap_or(Ok(()))
             }
         };
         if let Err(error) = ended {

@@ -12,15 +12,16 @@ use crate::supervise::view::Alive;
 use crate::tls::client::server_name;
 use crate::tls::reload::ClientTls;
 
-/// The member stage's target: the living etcd, dialled with what the TLS stage has loaded for it.
+/// The member stage's target: the living etcd, dialled with what the TLS stage has loaded for it. The future keeps it up
+/// to date.
 pub(super) fn follow(
     mut living: watch::Receiver<Option<Alive>>,
     mut tls: watch::Receiver<ClientTls>,
     flags: &StartFlags,
-) -> watch::Receiver<Option<Target>> {
+) -> (impl Future<Output = ()> + Send + 'static, watch::Receiver<Option<Target>>) {
     let (port, name) = (flags.etcd_client_port, flags.etcd_server_name.clone());
     let (sender, receiver) = watch::channel(None);
-    tokio::spawn(async move {
+    let following = async move {
         loop {
             let target = living
                 .borrow_and_update()
@@ -35,8 +36,8 @@ pub(super) fn follow(
                 return;
             }
         }
-    });
-    receiver
+    };
+    (following, receiver)
 }
 
 /// None while the TLS stage has not loaded what this generation needs.

@@ -103,6 +103,15 @@ pub(super) struct RawFlags {
           default_missing_value = "true", action = ArgAction::Set, value_parser = go_bool(), value_name = "BOOL")]
     pub(super) allow_remote_stop: bool,
 
+    /// false: loopback callers have no rights of their own, as needed in the host's network
+    #[arg(long, help_heading = HTTP, num_args = 0..=1, require_equals = true, default_value = "true",
+          default_missing_value = "true", action = ArgAction::Set, value_parser = go_bool(), value_name = "BOOL")]
+    pub(super) control_loopback: bool,
+
+    /// Common name or alternative name in a verified client certificate whose owner may control; may be repeated
+    #[arg(long, value_name = "NAME", help_heading = HTTP, action = ArgAction::Append)]
+    pub(super) control_identities: Vec<String>,
+
     /// Level, or filter by module: info,etcd_wrapper::api=debug
     #[arg(long, default_value = "info", value_name = "FILTER", help_heading = LOG)]
     pub(super) log_level: String,

@@ -40,6 +40,10 @@ pub struct StartFlags {
     /// 10 ms – less than 10 s, the age at which a success no longer counts.
     pub readiness_interval: Duration,
     pub allow_remote_stop: bool,
+    /// Loopback callers have rights of their own.
+    pub control_loopback: bool,
+    /// Names of verified client certificates that may control; none is empty.
+    pub control_identities: Vec<String>,
     pub log_filter: Targets,
     pub log_format: LogFormat,
 }
@@ -104,6 +108,8 @@ pub(super) fn check(raw: RawFlags, given: impl Fn(&str) -> bool) -> Result<Start
             Duration::from_millis(9_999),
         )?,
         allow_remote_stop: raw.allow_remote_stop,
+        control_loopback: raw.control_loopback,
+        control_identities: identities(raw.control_identities)?,
         log_filter: log_filter(&raw.log_level)?,
         log_format: raw.log_format,
     })
@@ -146,6 +152,16 @@ fn client_pair(raw: &RawFlags) -> Result<Option<ClientPair>, String> {
         (Some(cert), Some(key)) => Ok(Some(ClientPair { cert, key })),
         (Some(_), None) => Err(pair("etcd-client-cert-path", "etcd-client-key-path")),
         (None, Some(_)) => Err(pair("etcd-client-key-path", "etcd-client-cert-path")),
+    }
+}
+
+/// An empty name would let in every certificate whose subject has an empty one.
+fn identities(names: Vec<String>) -> Result<Vec<String>, String> {
+    match names.iter().any(|name| name.trim().is_empty()) {
+        true => {
+            Err("--control-identities is empty: give a name as it stands in a client certificate".to_owned())
+        }
+        false => Ok(names),
     }
 }
 

@@ -49,7 +49,16 @@ fn defaults_of_our_own_flags_keep_the_go_wrappers_behaviour() {
     assert_eq!(flags.readiness_interval, Duration::from_secs(2));
     assert_eq!(flags.log_format, LogFormat::Json);
     assert!(!flags.hold && !flags.allow_remote_stop && flags.clean_marker_on_stop);
+    assert!(flags.control_loopback && flags.control_identities.is_empty());
     assert_eq!(flags.listen_address, None);
+}
+
+#[test]
+fn j1_control_identities_add_up_and_are_never_empty() {
+    let flags = start(&["--control-identities=agent", "-control-identities", "a,b"]).unwrap();
+    assert_eq!(flags.control_identities, ["agent", "a,b"], "a name may hold a comma");
+    assert!(refusal(&["--control-identities="]).contains("--control-identities"));
+    assert!(!start(&["--control-loopback=false"]).unwrap().control_loopback);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one thread that touches files: marker, hold, locks, modes, configuration. A slow or dying disk stalls it and not
 //! the probes. Does one job at a time, in order, and decides nothing.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc as std_mpsc};
 
 use tokio::sync::mpsc;
@@ -15,6 +15,7 @@ use super::view::ConfigSource;
 use crate::bootstrap::hold::{Hold, HoldFile};
 use crate::bootstrap::marker::Marker;
 use crate::config::EtcdConfig;
+use crate::file_error::FileError;
 use crate::{config, durable, tls};
 
 /// The paths that a process works on all its life.
@@ -50,6 +51,8 @@ pub struct Completion {
     pub config: Option<Arc<EtcdConfig>>,
     /// `etcd.lock`, once it is ours.
     pub lock: Option<Arc<StateLock>>,
+    /// Which lock somebody else holds, and who that is, after a job that looked.
+    pub held: Option<String>,
     /// Said once, for people.
     pub notes: Vec<String>,
 }
@@ -91,13 +94,15 @@ pub fn start(paths: Paths) -> std::io::Result<(Disk, mpsc::UnboundedReceiver<Com
     let (orders, inbox) = std_mpsc::channel::<Order>();
     let (outbox, completions) = mpsc::unbounded_channel();
     std::thread::Builder::new().name("disk".into()).spawn(move || {
-        let mut desk = Desk { paths, lock: None, notes: Vec::new(), config: None };
+        let mut desk =
+            Desk { paths, lock: None, data_dir: None, held: None, notes: Vec::new(), config: None };
         while let Ok(order) = inbox.recv() {
             let done = desk.work(order);
             let completion = Completion {
                 done,
                 config: desk.config.take(),
                 lock: desk.lock.clone(),
+                held: desk.held.take(),
                 notes: std::mem::take(&mut desk.notes),
             };
             if outbox.send(completion).is_err() {
@@ -111,6 +116,9 @@ pub fn start(paths: Paths) -> std::io::Result<(Disk, mpsc::UnboundedReceiver<Com
 struct Desk {
     paths: Paths,
     lock: Option<Arc<StateLock>>,
+    /// The last directory that a start was prepared for.
+    data_dir: Option<PathBuf>,
+    held: Option<String>,
     notes: Vec<String>,
     config: Option<Arc<EtcdConfig>>,
 }
@@ -146,15 +154,14 @@ impl Desk {
             Job::Inspect(_) => Done::Inspected(order.config.map_or(Ok(()), |config| self.inspect(&config))),
             Job::Prepare(_) => Done::Prepared(order.config.map_or(Ok(()), |config| self.prepare(&config))),
             Job::Lock(plan) => Done::Locked(self.take_locks(plan.as_ref())),
-            Job::ProbeLocks => Done::Probed(self.somebody_holds_the_lock()),
+            Job::ProbeLocks => Done::Probed(self.somebody_holds_a_lock()),
         }
     }
 
     fn read_file(&mut self) -> Result<Plan, Refusal> {
         let path = self.paths.config_file.as_ref().expect("ReadFile is ordered only with --etcd-config-file");
-        let bytes = std::fs::read(path).map_err(|error| {
-            refusal(Code::FileUnreadable, crate::file_error::FileError::new("read", path, error))
-        })?;
+        let bytes = std::fs::read(path)
+            .map_err(|error| refusal(Code::FileUnreadable, FileError::new("read", path, error)))?;
         let config = EtcdConfig::parse(bytes.into())
             .map_err(|error| refusal(Code::ConfigInvalid, format!("{}: {error}", path.display())))?;
         let config = Arc::new(config);
@@ -188,26 +195,107 @@ impl Desk {
             match StateLock::try_take(&self.paths.state_dir) {
                 Ok(lock) => self.lock = Some(Arc::new(lock)),
                 Err(error @ LockError::Held { .. }) => {
-                    self.notes.push(error.to_string());
+                    self.held = Some(error.to_string());
                     return Ok(false);
                 }
                 Err(LockError::File(error)) => return Err(error.to_string()),
             }
         }
-        match plan.map(|plan| lock::probe_db(&plan.data_dir)) {
-            None | Some(Ok(DbLock::Free | DbLock::Absent)) => Ok(true),
-            Some(Ok(DbLock::Held(holder))) => {
-                let holder = lock::describe(holder.as_ref());
-                self.notes.push(format!("the database is held by {holder}"));
-                Ok(false)
-            }
-            Some(Err(error)) => Err(error.to_string()),
-        }
+        let Some(plan) = plan else { return Ok(true) };
+        self.data_dir = Some(plan.data_dir.to_path_buf());
+        self.held = database_holder(&plan.data_dir).map_err(|error| error.to_string())?;
+        Ok(self.held.is_none())
     }
 
-    fn somebody_holds_the_lock(&self) -> bool {
-        // Ours already: the child that would share it is gone in these phases.
-        self.lock.is_none()
-            && matches!(StateLock::try_take(&self.paths.state_dir), Err(LockError::Held { .. }))
+    /// For `held` and `stopped`: whoever works on the directory there should be seen (safety.md 7), and nothing is to
+    /// be kept. Of a lock that cannot be looked at nothing is said.
+    fn somebody_holds_a_lock(&mut self) -> bool {
+        // Where it is ours already, the child that would share it is gone in these phases.
+        if self.lock.is_none()
+            && let Err(error @ LockError::Held { .. }) = StateLock::try_take(&self.paths.state_dir)
+        {
+            self.held = Some(error.to_string());
+        } else if let Some(data_dir) = &self.data_dir {
+            self.held = database_holder(data_dir).unwrap_or_default();
+        }
+        self.held.is_some()
+    }
+}
+
+/// Somebody else's etcd, or a tool that works on the database.
+fn database_holder(data_dir: &Path) -> Result<Option<String>, FileError> {
+    Ok(match lock::probe_db(data_dir)? {
+        DbLock::Free | DbLock::Absent => None,
+        DbLock::Held(holder) => {
+            let db = data_dir.join("member/snap/db");
+            Some(format!("{} is held by {}", db.display(), lock::describe(holder.as_ref())))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use rustix::fs::FlockOperation;
+
+    use super::*;
+
+    fn locked(path: &Path) -> File {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let file = File::create(path).unwrap();
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        file
+    }
+
+    async fn run(disk: &Disk, completions: &mut mpsc::UnboundedReceiver<Completion>, job: Job) -> Completion {
+        disk.order(Order { job, config: None });
+        completions.recv().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn f6_at_rest_the_database_is_looked_at_as_soon_as_it_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state_dir, data_dir) = (dir.path().to_owned(), dir.path().join("new.etcd"));
+        let paths = Paths { state_dir: state_dir.clone(), home: state_dir, config_file: None };
+        let (disk, mut completions) = start(paths).unwrap();
+        let stranger = locked(&data_dir.join("member/snap/db"));
+
+        let unknown = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert_eq!((unknown.done, unknown.held), (Done::Probed(false), None));
+
+        let plan = Plan {
+            digest: Arc::from("sha256:1"),
+            data_dir: Arc::from(data_dir.as_path()),
+            fsync: true,
+            force_new_cluster: false,
+            source: ConfigSource::Sidecar,
+        };
+        let start = run(&disk, &mut completions, Job::Lock(Some(plan.clone()))).await;
+        assert_eq!(start.done, Done::Locked(Ok(false)));
+        assert!(start.held.unwrap().contains("member/snap/db is held by"));
+
+        let rest = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert_eq!(rest.done, Done::Probed(true));
+        assert!(rest.held.unwrap().contains(&format!("pid {}", std::process::id())));
+
+        drop(stranger);
+        let free = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert_eq!((free.done, free.held), (Done::Probed(false), None));
+        assert_eq!(run(&disk, &mut completions, Job::Lock(Some(plan))).await.done, Done::Locked(Ok(true)));
+    }
+
+    #[tokio::test]
+    async fn f6_at_rest_the_holder_of_the_state_directory_is_named_and_nothing_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = dir.path().to_owned();
+        let paths = Paths { state_dir: state_dir.clone(), home: state_dir.clone(), config_file: None };
+        let (disk, mut completions) = start(paths).unwrap();
+        let free = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert!(free.lock.is_none());
+        let _stranger = locked(&state_dir.join("etcd.lock"));
+        let held = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert_eq!(held.done, Done::Probed(true));
+        assert!(held.held.unwrap().contains("etcd.lock is held by"));
     }
 }

@@ -96,6 +96,8 @@ pub struct Supervisor {
     disk_lives: bool,
     disk_limit: Option<Instant>,
     version: Option<Option<String>>,
+    /// The configuration whose unknown keys were named last: a restart with the same one says nothing new.
+    told_of: Option<Arc<str>>,
     member: watch::Receiver<Arc<MemberView>>,
     core: watch::Sender<CoreView>,
     living: watch::Sender<Option<super::view::Alive>>,
@@ -182,6 +184,7 @@ impl Supervisor {
             disk_lives: true,
             disk_limit: None,
             version: None,
+            told_of: None,
             member: parts.member,
             core: parts.core,
             living: parts.living,
@@ -352,20 +355,24 @@ impl Supervisor {
 
     fn publish(&mut self) {
         let state = self.state.as_ref().expect("taken only within feed");
-        if let Some(left) = self.chronicle.follow(state, SystemTime::now()) {
+        let left = self.chronicle.follow(state, SystemTime::now());
+        let view = self.chronicle.view(state, std::time::Instant::now());
+        if let Some(left) = left {
             let phase = state.phase.name();
             if phase == Phase::Exiting {
                 self.phase_before_exit = left;
             }
             let took = self.reminder.changed(Instant::now());
             info!(phase = phase.as_str(), from = left.as_str(), took = ?took, "phase");
+            if let Some(reason) = &view.hold_reason {
+                warn!(reason, "held: nothing is started until somebody asks for it");
+            }
         }
         // A dying disk must not keep the process: from the shutdown on a job has this long.
         self.disk_limit = match (&state.exit, &state.disk) {
             (Some(_), Some(_)) => self.disk_limit.or(Some(Instant::now() + DISK_LIMIT)),
             _ => None,
         };
-        let view = self.chronicle.view(state, std::time::Instant::now());
         self.core.send_replace(view);
     }
 
@@ -422,18 +429,11 @@ impl Supervisor {
     }
 
     fn on_disk(&mut self, completion: Completion) {
-        let about_locks = matches!(completion.done, state::Done::Locked(_));
         for note in completion.notes {
-            // A lock is tried four times a second; the reminder repeats what is still true.
-            if !about_locks || self.chronicle.lock_note.as_ref() != Some(&note) {
-                warn!("{note}");
-            }
-            if about_locks {
-                self.chronicle.lock_note = Some(note);
-            }
+            warn!("{note}");
         }
-        if matches!(completion.done, state::Done::Locked(Ok(true))) {
-            self.chronicle.lock_note = None;
+        if matches!(completion.done, state::Done::Locked(Ok(_)) | state::Done::Probed(_)) {
+            self.on_locks_seen(completion.held);
         }
         if let Some(config) = completion.config {
             self.remember(config);
@@ -445,6 +445,14 @@ impl Supervisor {
         } else {
             self.feed(Event::Disk(completion.done));
         }
+    }
+
+    /// Another holder is said at once (the warning tells only of the first); while it lasts the reminder says it again.
+    fn on_locks_seen(&mut self, held: Option<String>) {
+        if let Some(held) = held.as_ref().filter(|held| self.chronicle.lock_note.as_ref() != Some(held)) {
+            info!("{held}; a start waits until it is free");
+        }
+        self.chronicle.lock_note = held;
     }
 
     fn on_version(&mut self, version: Option<String>) {
@@ -464,13 +472,16 @@ impl Supervisor {
         let Some(Job::Prepare(plan)) = self.state().disk.clone() else { return };
         let Some(config) = self.configs.get(&plan.digest).cloned() else { return };
         self.prepared = None;
+        if self.told_of.as_ref() != Some(&plan.digest) {
+            self.told_of = Some(plan.digest);
+            for key in config::unknown_keys(&config, version.as_deref()) {
+                warn!("{key}");
+            }
+        }
         let outcome = effects::arguments(&config, version.as_deref(), &self.paths.written_config());
         let done = match outcome {
             Ok(arguments) => {
                 self.arguments = arguments;
-                for key in config::unknown_keys(&config, version.as_deref()) {
-                    warn!("{key}");
-                }
                 Ok(())
             }
             Err(detail) => Err(Refusal { code: Code::ConfigInvalid, detail }),

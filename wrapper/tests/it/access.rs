@@ -264,3 +264,40 @@ fn an_open_connection_keeps_its_admission() {
     });
     assert!(ask().contains("200"), "it was let in before");
 }
+
+#[test]
+fn j1_a_listed_certificate_controls_from_anywhere() {
+    let scene = Scene::scripted(Script::default())
+        .with_tls(Sides::CLIENT)
+        .flag("--control-identities=agent")
+        .flag("--control-identities=agent.kube-system.svc");
+    let mut wrapper = scene.start_ready();
+    let ca = &scene.pki().client_ca;
+    let showing = |pair: Pair| wrapper.caller().showing(&pair.cert_pem, &pair.key_pem).from(outside());
+    check("by its CN", &showing(ca.sign(&Leaf::client("agent"))), &[], Role::Control, "");
+    let by_san = ca.sign(&Leaf::client("x").names(&["agent.kube-system.svc"]));
+    check("by a SAN", &showing(by_san), &[], Role::Control, "");
+    for name in ["agent2", "Agent", "gent", "agent.kube-system.svc.evil"] {
+        check(name, &showing(ca.sign(&Leaf::client(name))), &[], Role::Read, "403 forbidden");
+    }
+    let forged = showing(Authority::new("client-ca").sign(&Leaf::client("agent")));
+    check("forged", &forged, &[], Role::Open, "401 certificate_required");
+    let agent = showing(ca.sign(&Leaf::client("agent")));
+    let browser = agent.call("POST", "/stop", &[("origin", "https://evil.example")], "");
+    assert_eq!(told(&browser), "403 forbidden");
+    assert_eq!(told(&agent.post("/stop")), "200");
+    assert_eq!(wrapper.wait_exit(LONG), 0);
+}
+
+/// In the host's network every process of the node is a loopback peer.
+#[rstest]
+#[case::plain(Sides::NONE)]
+#[case::tls(Sides::CLIENT)]
+fn j1_loopback_can_be_a_stranger_too(#[case] sides: Sides) {
+    let scene = Scene::scripted(Script::default()).with_tls(sides).flag("--control-loopback=false");
+    let wrapper = scene.start_ready();
+    match sides.client {
+        true => check("TLS", &wrapper.caller().tls(), &[], Role::Open, "401 certificate_required"),
+        false => check("plain", &wrapper.caller(), &[], Role::Open, "403 forbidden"),
+    }
+}

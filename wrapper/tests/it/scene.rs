@@ -80,6 +80,8 @@ pub(crate) struct Scene {
     /// Set by [`Scene::with_pki`].
     etcdctl_tls: Option<Vec<String>>,
     logs: std::cell::Cell<u32>,
+    /// A process outside of this scene holds the database on purpose: the sidecar may meet it.
+    pub(crate) strangers: bool,
 }
 
 impl Scene {
@@ -105,6 +107,7 @@ impl Scene {
             member: MEMBER.to_owned(),
             etcdctl_tls: None,
             logs: std::cell::Cell::new(0),
+            strangers: false,
         }
     }
 
@@ -216,6 +219,12 @@ impl Scene {
         std::fs::read_to_string(self.state_dir().join("exit_code")).ok()
     }
 
+    /// The records in `exit_history.jsonl`, oldest first.
+    pub(crate) fn history(&self) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(self.state_dir().join("exit_history.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// What an earlier process, or an operator, left in the state directory.
     pub(crate) fn leave(&self, name: &str, content: &str) {
         std::fs::write(self.state_dir().join(name), content).unwrap();
@@ -286,13 +295,31 @@ impl Scene {
     }
 
     pub(crate) fn start_command(&self, mut command: Command) -> Wrapper<'_> {
+        let (log, file) = self.next_log();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).process_group(0);
+        self.spawn(command, log)
+    }
+
+    fn next_log(&self) -> (PathBuf, File) {
         let number = self.logs.replace(self.logs.get() + 1);
         let log = self.path().join(format!("wrapper-{number}.log"));
         let file = File::create(&log).unwrap();
-        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).process_group(0);
+        (log, file)
+    }
+
+    fn spawn(&self, mut command: Command, log: PathBuf) -> Wrapper<'_> {
         let began = Instant::now();
         let child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         Wrapper { scene: self, child, log, began, status: None }
+    }
+
+    /// Starts a wrapper whose stderr, and with it etcd's, is what the caller gives it; the log file gets stdout alone.
+    pub(crate) fn start_with_stderr(&self, stderr: impl Into<Stdio>) -> Wrapper<'_> {
+        let mut command = self.command();
+        command.stderr(stderr);
+        let (log, file) = self.next_log();
+        command.stdin(Stdio::null()).stdout(file).process_group(0);
+        self.spawn(command, log)
     }
 
     /// Starts a wrapper and waits until it is ready.
@@ -356,7 +383,28 @@ impl Drop for Scene {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.tell();
+        } else if let Some(sidecar) = &self.sidecar {
+            assert_sidecar_was_respected(sidecar, self.strangers);
         }
+    }
+}
+
+/// What holds in every test, whatever it is about: one call at a time, by the book, and never an etcd on a directory
+/// that the sidecar works on (P1). `strangers`: somebody else held the database on purpose.
+#[track_caller]
+pub(crate) fn assert_sidecar_was_respected(sidecar: &Sidecar, strangers: bool) {
+    assert!(sidecar.max_in_flight() <= 1, "{} calls at a time", sidecar.max_in_flight());
+    let clashes = sidecar.lock_clashes();
+    assert!(strangers || clashes.is_empty(), "etcd and validation on one directory: {clashes:?}");
+    for call in sidecar.log() {
+        let asked = (call.method.as_str(), call.path.as_str(), call.query.as_str());
+        let known = [
+            ("GET", "/initialization/status", ""),
+            ("GET", "/initialization/start", "mode=full"),
+            ("GET", "/initialization/start", "mode=sanity"),
+            ("GET", "/config", ""),
+        ];
+        assert!(known.contains(&asked), "the sidecar knows no such call: {asked:?}");
     }
 }
 
@@ -542,6 +590,30 @@ pub(crate) fn wait_gone(pid: u32, limit: Duration) {
 pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal)
         .unwrap_or_else(|error| panic!("signal {signal:?} to {pid}: {error}"));
+}
+
+/// The children of a process and their states, as /proc has them (`Z`: a zombie).
+pub(crate) fn children(pid: u32) -> Vec<(u32, char)> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let child = |entry: std::io::Result<std::fs::DirEntry>| {
+        let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_whitespace();
+        let state = fields.next()?.chars().next()?;
+        (fields.next()?.parse() == Ok(pid)).then_some((number, state))
+    };
+    entries.filter_map(child).collect()
+}
+
+/// The same command with these flags in the place of its own of the same names: clap takes none twice.
+pub(crate) fn replacing(command: &Command, flags: &[&str]) -> Command {
+    let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
+    let own = command.get_args().map(|argument| argument.to_str().unwrap());
+    let mut changed = Command::new(command.get_program());
+    changed.args(own.filter(|own| !flags.iter().any(|flag| name(flag) == name(own)))).args(flags);
+    changed.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    changed
 }
 
 /// `client-transport-security` of a druid pod.

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `/v1/status` against every key of the wire's documents, in the phases of a life: no key is missing, none is of
 //! another type, and what cannot be known is null.
+use doubles::etcd::{OnSignal, Script};
 use doubles::sidecar::{Reply, Route};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::scene::{LONG, SECOND, Scene};
+use crate::scene::{LONG, SECOND, Scene, signal};
 
 /// A key's type; the second part of each pair says whether it may be null.
 #[derive(Clone, Copy, Debug)]
@@ -306,7 +308,7 @@ fn every_key_of_status_is_there_in_initializing() {
 }
 
 #[test]
-fn every_key_of_status_is_there_in_running_and_after_a_stop() {
+fn every_key_of_status_is_there_in_running() {
     let scene = Scene::real("3.5");
     let wrapper = scene.start_ready();
     let status = wrapper.wait_status(LONG, "all that can be known", |status| {
@@ -345,27 +347,53 @@ fn every_key_of_status_is_there_in_running_and_after_a_stop() {
     assert_eq!(status["health"]["process"], "alive");
     assert_eq!(status["health"]["role"], "leader");
     assert!(etcd["db"]["quota"].as_u64().unwrap() == 2 << 30, "{}", etcd["db"]);
+}
 
-    assert_eq!(wrapper.caller().post("/v1/etcd/stop?wait=20s").status, 200);
-    let status = wrapper.wait_status(5 * SECOND, "a view without a child", |status| {
-        status["wrapper"]["phase"] == "stopped" && status["member"].is_null()
+#[test]
+fn every_key_of_status_is_there_after_a_crash() {
+    let scene = Scene::real("3.5").flag("--on-etcd-exit=restart");
+    let wrapper = scene.start_ready();
+    let version = wrapper.wait_status(LONG, "a version", |status| status["etcd"]["version"].is_string());
+    signal(wrapper.etcd_pid(), Signal::KILL);
+    let status = wrapper.wait_status(SECOND, "backoff, and a view without a child", |status| {
+        status["wrapper"]["phase"] == "backoff" && status["member"].is_null()
     });
     fits(&status, STATUS, "");
     nothing_of_a_child(&status);
-    assert_eq!(status["wrapper"]["intent"], "down");
-    assert_eq!(status["etcd"]["version"], etcd["version"], "of the binary");
+    assert_eq!(status["wrapper"]["intent"], "up");
+    assert_eq!(status["etcd"]["version"], version["etcd"]["version"], "of the binary");
     assert_eq!(status["etcd"]["generation"], 1);
     let exit = &status["etcd"]["lastExit"];
-    assert_eq!((&exit["kind"], &exit["signal"]), (&"signaled".into(), &"SIGTERM".into()));
-    assert_eq!((&exit["code"], &exit["requested"]), (&Value::Null, &true.into()));
-    assert_eq!((&exit["clean"], &exit["cause"]), (&true.into(), &"stop".into()));
+    assert_eq!((&exit["kind"], &exit["signal"]), (&"signaled".into(), &"SIGKILL".into()));
+    assert_eq!((&exit["code"], &exit["requested"]), (&Value::Null, &false.into()));
+    assert_eq!((&exit["clean"], &exit["cause"]), (&false.into(), &"crash".into()));
     assert_eq!(exit["generation"], 1);
-    assert_eq!(status["operation"]["kind"], "stop");
-    assert_eq!(status["operation"]["status"], "succeeded");
-    assert_eq!(status["operation"]["phase"], "done");
-    assert!(!status["operation"]["finishedAt"].is_null());
-    assert_eq!(status["health"]["diagnosis"], "stopped");
-    assert_eq!(status["health"]["process"], "none", "asked for, so not dead");
+    assert_eq!(status["health"]["diagnosis"], "backoff");
+    assert_eq!(status["health"]["process"], "dead", "nobody had asked for it");
+
+    let status = wrapper.wait_status(LONG, "the next one", |status| {
+        status["wrapper"]["phase"] == "running" && status["leader"]["isLeader"] == true
+    });
+    fits(&status, STATUS, "");
+    assert_eq!(status["etcd"]["generation"], 2);
+    assert_eq!(status["etcd"]["lastExit"]["generation"], 1);
+    assert_eq!(status["bootstrap"]["validation"], "full");
+    assert_eq!(status["health"]["process"], "alive");
+}
+
+#[test]
+fn every_key_of_status_is_there_on_the_way_down() {
+    let scene = Scene::scripted(Script { on_term: OnSignal::takes(2 * SECOND), ..Script::default() });
+    let wrapper = scene.start_ready();
+    wrapper.wait_status(LONG, "leading", |status| status["leader"]["isLeader"] == true);
+    wrapper.terminate();
+    let status = wrapper.wait_status(SECOND, "a stop", |status| status["wrapper"]["intent"] == "exit");
+    fits(&status, STATUS, "");
+    assert_eq!((&status["leader"]["isLeader"], &status["leader"]["leaving"]), (&false.into(), &true.into()));
+    assert_eq!(status["readiness"]["ready"], false);
+    assert_eq!(status["health"]["diagnosis"], "draining");
+    assert_eq!(status["health"]["process"], "alive");
+    assert!(status["etcd"]["pid"].is_u64(), "it still ends");
 }
 
 fn digest(bytes: &[u8]) -> String {

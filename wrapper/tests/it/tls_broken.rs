@@ -59,20 +59,44 @@ fn damage(path: &Path, damage: Damage, other: &Path) {
     }
 }
 
-type Pick = fn(&PodPki) -> &PathBuf;
+#[derive(Clone, Copy, Debug)]
+enum File {
+    SidecarCa,
+    ClientCert,
+    ClientKey,
+    ServerCert,
+    ServerKey,
+    ClientCa,
+    PeerCert,
+    PeerKey,
+    PeerCa,
+}
+use File::{ClientCa, ClientCert, ClientKey, PeerCa, PeerCert, PeerKey, ServerCert, ServerKey, SidecarCa};
+
+impl File {
+    fn path(self, pki: &PodPki) -> PathBuf {
+        match self {
+            SidecarCa => &pki.sidecar_ca_file,
+            ClientCert => &pki.client.cert,
+            ClientKey => &pki.client.key,
+            ServerCert => &pki.server.cert,
+            ServerKey => &pki.server.key,
+            ClientCa => &pki.client_ca_file,
+            PeerCert => &pki.peer.cert,
+            PeerKey => &pki.peer.key,
+            PeerCa => &pki.peer_ca_file,
+        }
+        .clone()
+    }
+}
 
 #[rstest]
 fn d15_g9_a_file_of_our_flags_that_is_no_good_ends_the_start(
-    #[values(
-        ("sidecar CA", (|pki| &pki.sidecar_ca_file) as Pick),
-        ("client certificate", (|pki| &pki.client.cert) as Pick),
-        ("client key", (|pki| &pki.client.key) as Pick)
-    )]
-    file: (&str, Pick),
+    #[values(SidecarCa, ClientCert, ClientKey)] file: File,
     #[values(Missing, Empty, Garbage, Broken, Folder)] how: Damage,
 ) {
     let scene = scene();
-    let path = file.1(scene.pki()).clone();
+    let path = file.path(scene.pki());
     damage(&path, how, &path);
     ends_with_12(&scene, &path, "our uid");
     assert_eq!(scene.sidecar().log(), [], "the sidecar was not bothered");
@@ -88,19 +112,11 @@ fn d15_a_client_key_of_another_certificate_ends_the_start() {
 
 #[rstest]
 fn d15_a_file_that_the_config_names_and_is_no_good_ends_the_start(
-    #[values(
-        ("server certificate", (|pki| &pki.server.cert) as Pick),
-        ("server key", (|pki| &pki.server.key) as Pick),
-        ("client CA", (|pki| &pki.client_ca_file) as Pick),
-        ("peer certificate", (|pki| &pki.peer.cert) as Pick),
-        ("peer key", (|pki| &pki.peer.key) as Pick),
-        ("peer CA", (|pki| &pki.peer_ca_file) as Pick)
-    )]
-    file: (&str, Pick),
+    #[values(ServerCert, ServerKey, ClientCa, PeerCert, PeerKey, PeerCa)] file: File,
     #[values(Missing, Empty)] how: Damage,
 ) {
     let scene = scene();
-    let path = file.1(scene.pki()).clone();
+    let path = file.path(scene.pki());
     damage(&path, how, &path);
     let mut wrapper = scene.start();
     assert_eq!(wrapper.wait_exit(LONG), 12);
@@ -123,14 +139,11 @@ fn d15_a_server_key_of_another_certificate_ends_the_start() {
 
 /// The way they were: readable by root alone, and the pod's user is not root.
 #[rstest]
-#[case::client_key((|pki| &pki.client.key) as Pick)]
-#[case::server_key((|pki| &pki.server.key) as Pick)]
-#[case::peer_key((|pki| &pki.peer.key) as Pick)]
-#[case::client_ca((|pki| &pki.client_ca_file) as Pick)]
-#[case::sidecar_ca((|pki| &pki.sidecar_ca_file) as Pick)]
-fn h8_d15_an_unreadable_file_is_named_with_mode_owner_and_our_uid(#[case] pick: Pick) {
+fn h8_d15_an_unreadable_file_is_named_with_mode_owner_and_our_uid(
+    #[values(SidecarCa, ClientKey, ServerKey, ClientCa, PeerKey)] file: File,
+) {
     let scene = scene().as_pod_user();
-    let path = pick(scene.pki()).clone();
+    let path = file.path(scene.pki());
     chmod(&path, 0o000);
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&path, Some(0), Some(0)).unwrap();
@@ -233,7 +246,6 @@ fn an_etcd_that_cannot_be_run_ends_the_start(#[case] exists: bool, #[case] text:
 #[rstest]
 #[case::state_dir((|scene| scene.state_dir()) as Place)]
 #[case::home((|scene| scene.home()) as Place)]
-#[case::root((|_| "/".into()) as Place)]
 #[case::above_both((|scene| scene.path().to_owned()) as Place)]
 fn a_data_dir_that_holds_more_than_etcds_data_ends_the_start(#[case] pick: Place) {
     let scene = Scene::scripted(Script::default());

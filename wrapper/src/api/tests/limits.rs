@@ -119,3 +119,21 @@ async fn the_port_closes_only_at_the_end_and_answers_under_way_are_finished() {
     within(rig.serving).await.unwrap();
     assert!(tokio::net::TcpStream::connect(rig.address).await.is_err(), "the port is closed");
 }
+
+#[tokio::test]
+async fn e5_whoever_stopped_in_the_middle_of_a_request_does_not_hold_up_the_end() {
+    let minutes = std::time::Duration::from_secs(600);
+    let rig = Rig::with(policy(), Limits { step: minutes, wind_down: minutes, ..limits() });
+    let beginnings: [&[u8]; 4] =
+        [b"", b"GET /readyz HT", b"GET /readyz HTTP/1.1\r\nHost: x\r\n", &[0x16, 3, 1]];
+    let mut silent = Vec::new();
+    for beginning in beginnings {
+        let mut stream = rig.connect().await;
+        within(stream.write_all(beginning)).await.unwrap();
+        silent.push(stream);
+    }
+    // Accepted after them all, so they are served by now.
+    assert_eq!(rig.get("/livez").await.status, 200);
+    rig.closing.send_replace(true);
+    within(rig.serving).await.unwrap();
+}

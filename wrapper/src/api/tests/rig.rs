@@ -132,6 +132,7 @@ pub(super) fn limits() -> Limits {
         step: DEADLINE,
         head: 16 * 1024,
         wind_down: DEADLINE,
+        flush: Duration::from_millis(100),
         room: 64,
     }
 }

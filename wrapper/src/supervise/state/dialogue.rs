@@ -231,7 +231,7 @@ impl Dialogue {
         self.pristine &= self.sent;
     }
 
-    /// 20 ms, growing by half up to a second: a validation of an empty directory is over at once.
+    /// 20 ms, doubling up to a second: a validation of an empty directory is over at once.
     fn poll(&mut self) -> Step {
         let pause = FIRST_POLL.saturating_mul(1 << self.polls.min(6)).min(SLOWEST_POLL);
         self.polls = (self.polls + 1).min(6);

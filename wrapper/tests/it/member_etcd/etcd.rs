@@ -276,7 +276,7 @@ impl Etcd {
     }
 
     fn try_ctl(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut command = Command::new(etcdctl());
+        let mut command = Command::new(binary("E2E_ETCDCTL_35"));
         command.arg(format!("--endpoints={}", self.client_url())).args(arguments).env("ETCDCTL_API", "3");
         if self.tls.is_some() {
             for (flag, name) in [("cacert", "ca.pem"), ("cert", "client.pem"), ("key", "client.key")] {
@@ -347,10 +347,4 @@ impl Cluster {
     pub(super) fn restart(&mut self, index: usize) {
         self.members[index].spawn();
     }
-}
-
-/// One etcdctl serves every line.
-fn etcdctl() -> std::ffi::OsString {
-    std::env::var_os("E2E_ETCDCTL_35")
-        .expect("E2E_ETCDCTL_35 names no etcdctl: run `cargo xtask test`, or set it to `cargo xtask tool etcdctl@3.5`")
 }
