@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `/v1/status` against every key of the wire's documents, in the phases of a life: no key is missing, none is of
 //! another type, and what cannot be known is null.
+//!
+//! Long: one document, looked at in every phase and key by key.
 use doubles::etcd::{OnSignal, Script};
 use doubles::sidecar::{Reply, Route};
 use rustix::process::Signal;
