@@ -78,7 +78,7 @@ fn pauses(scene: &Scene) -> Vec<Duration> {
         match record.event {
             Event::Ending { .. } => ended = Some(record.at_us),
             Event::Started(_) => {
-                pauses.extend(ended.take().map(|end| Duration::from_micros(record.at_us - end)))
+                pauses.extend(ended.take().map(|end| Duration::from_micros(record.at_us - end)));
             }
             _ => {}
         }

@@ -150,7 +150,7 @@ impl tracing::Subscriber for Trap {
 async fn wrapper_panics_at(scene: &Scene, line: &'static str) {
     let arguments = replacing(&scene.command(), &[&format!("--etcd-path={}", etcd(scene).display())]);
     let arguments: Vec<_> = arguments.get_args().map(ToOwned::to_owned).collect();
-    let Ok(Invocation::Start(flags)) = cli::parse(arguments.into_iter()) else { panic!("the scene's flags") };
+    let Ok(Invocation::Start(flags)) = cli::parse(arguments) else { panic!("the scene's flags") };
     // Only for its writer; the trap is what the log goes to.
     let telemetry = telemetry::init(flags.log_filter.clone(), telemetry::Format::Json).unwrap();
     let _trap = tracing::subscriber::set_default(Trap(line));
