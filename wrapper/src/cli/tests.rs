@@ -152,6 +152,8 @@ fn a_flag_with_a_value_swallows_even_what_looks_like_a_flag() {
 #[case(&["--etcd-client-key-path=/a"], "--etcd-client-cert-path")]
 #[case(&["--etcd-config-file=/a", "--backup-restore-host-port=:8080"], "--backup-restore-host-port")]
 #[case(&["--notify-url=http://localhost"], "--notify-url")]
+#[case(&["--control-identities="], "--control-identities")]
+#[case(&["--control-loopback=maybe"], "maybe")]
 #[case(&["stray"], "stray")]
 #[case(&["--", "--hold"], "--hold")]
 fn bad_flags_are_usage_errors_that_name_the_flag(#[case] args: &[&str], #[case] named: &str) {
