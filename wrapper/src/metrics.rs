@@ -15,7 +15,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::api::snapshot::{operation_kind, operation_status};
 use crate::member::view::MemberView;
 use crate::supervise::view::{CoreView, ExitStatus, Phase};
 
@@ -164,7 +163,7 @@ impl Metrics {
         let Some(finished_at) = operation.finished_at else { return };
         if seen.finished.replace(operation.id) != Some(operation.id) {
             let spent = finished_at.duration_since(operation.started_at).unwrap_or_default();
-            let (kind, status) = (operation_kind(operation.kind), operation_status(operation.status));
+            let (kind, status) = (operation.kind.as_str(), operation.status.as_str());
             let labels = OperationLabels { kind, status };
             self.counted.operations.get_or_create(&labels).observe(spent.as_secs_f64());
         }

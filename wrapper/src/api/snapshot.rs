@@ -9,8 +9,8 @@ use crate::member::readiness::{self, Evaluation, MAX_AGE};
 use crate::member::view::{MemberView, Source};
 use crate::member::volume::Volume;
 use crate::supervise::view::{
-    BootstrapState, BootstrapView, ChildView, ConfigSource, CoreView, ExitStatus, LastExit, OperationKind,
-    OperationPhase, OperationStatus, OperationView, OverrideMode, OverrideView, Phase, Warning,
+    BootstrapState, BootstrapView, ChildView, ConfigSource, CoreView, ExitStatus, LastExit, OperationPhase,
+    OperationView, OverrideMode, OverrideView, Phase, Warning,
 };
 use crate::tls::TlsView;
 
@@ -255,8 +255,8 @@ fn override_document(standing: &OverrideView) -> wire::Override {
 pub fn operation(operation: &OperationView) -> wire::Operation {
     wire::Operation {
         id: format!("op-{}", operation.id),
-        kind: operation_kind(operation.kind).into(),
-        status: operation_status(operation.status).into(),
+        kind: operation.kind.as_str().into(),
+        status: operation.status.as_str().into(),
         phase: match operation.phase {
             OperationPhase::WaitingTurn => "waiting_turn".into(),
             OperationPhase::WaitingSidecar => "waiting_sidecar".into(),
@@ -274,27 +274,6 @@ pub fn operation(operation: &OperationView) -> wire::Operation {
         result: None,
         problem: operation.problem.clone().map(|refusal| Problem::from(refusal).document(None)),
         last_error: operation.last_error.clone(),
-    }
-}
-
-/// The word of an operation's kind, also a metric label.
-pub fn operation_kind(kind: OperationKind) -> &'static str {
-    match kind {
-        OperationKind::Start => "start",
-        OperationKind::Stop => "stop",
-        OperationKind::Restart => "restart",
-        OperationKind::TransferLeadership => "transfer-leadership",
-    }
-}
-
-/// The word of an operation's status, also a metric label.
-pub fn operation_status(status: OperationStatus) -> &'static str {
-    match status {
-        OperationStatus::Pending => "pending",
-        OperationStatus::Running => "running",
-        OperationStatus::Succeeded => "succeeded",
-        OperationStatus::Failed => "failed",
-        OperationStatus::Superseded => "superseded",
     }
 }
 

@@ -232,3 +232,70 @@ fn database_holder(data_dir: &Path) -> Result<Option<String>, FileError> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use rustix::fs::FlockOperation;
+
+    use super::*;
+
+    fn locked(path: &Path) -> File {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let file = File::create(path).unwrap();
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        file
+    }
+
+    async fn run(disk: &Disk, completions: &mut mpsc::UnboundedReceiver<Completion>, job: Job) -> Completion {
+        disk.order(Order { job, config: None });
+        completions.recv().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn f6_at_rest_the_database_is_looked_at_as_soon_as_it_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state_dir, data_dir) = (dir.path().to_owned(), dir.path().join("new.etcd"));
+        let paths = Paths { state_dir: state_dir.clone(), home: state_dir, config_file: None };
+        let (disk, mut completions) = start(paths).unwrap();
+        let stranger = locked(&data_dir.join("member/snap/db"));
+
+        let unknown = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert_eq!((unknown.done, unknown.held), (Done::Probed(false), None));
+
+        let plan = Plan {
+            digest: Arc::from("sha256:1"),
+            data_dir: Arc::from(data_dir.as_path()),
+            fsync: true,
+            force_new_cluster: false,
+            source: ConfigSource::Sidecar,
+        };
+        let start = run(&disk, &mut completions, Job::Lock(Some(plan.clone()))).await;
+        assert_eq!(start.done, Done::Locked(Ok(false)));
+        assert!(start.held.unwrap().contains("member/snap/db is held by"));
+
+        let rest = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert_eq!(rest.done, Done::Probed(true));
+        assert!(rest.held.unwrap().contains(&format!("pid {}", std::process::id())));
+
+        drop(stranger);
+        let free = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert_eq!((free.done, free.held), (Done::Probed(false), None));
+        assert_eq!(run(&disk, &mut completions, Job::Lock(Some(plan))).await.done, Done::Locked(Ok(true)));
+    }
+
+    #[tokio::test]
+    async fn f6_at_rest_the_holder_of_the_state_directory_is_named_and_nothing_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = dir.path().to_owned();
+        let paths = Paths { state_dir: state_dir.clone(), home: state_dir.clone(), config_file: None };
+        let (disk, mut completions) = start(paths).unwrap();
+        let free = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert!(free.lock.is_none());
+        let _stranger = locked(&state_dir.join("etcd.lock"));
+        let held = run(&disk, &mut completions, Job::ProbeLocks).await;
+        assert_eq!(held.done, Done::Probed(true));
+        assert!(held.held.unwrap().contains("etcd.lock is held by"));
+    }
+}

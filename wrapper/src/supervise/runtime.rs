@@ -125,6 +125,8 @@ pub struct Supervisor {
 struct Running {
     child: Child,
     socket: NotifySocket,
+    /// The notify socket is listened to: until READY has come, or the socket broke.
+    listening: bool,
     ready_seen: bool,
     confirmed: bool,
 }
@@ -245,7 +247,7 @@ impl Supervisor {
         let (child, socket) = match &mut self.child {
             Some(running) => {
                 let pid = running.child.pid();
-                let socket = (!running.ready_seen).then_some((&mut running.socket, pid));
+                let socket = running.listening.then_some((&mut running.socket, pid));
                 (Some(&mut running.child), socket)
             }
             None => (None, None),
@@ -533,11 +535,12 @@ impl Supervisor {
 
     fn on_ready(&mut self, result: std::io::Result<()>) {
         let Some(running) = &mut self.child else { return };
-        running.ready_seen = true;
+        running.listening = false;
         if let Err(error) = result {
             error!(%error, "the notify socket broke: etcd's READY cannot be heard");
             return;
         }
+        running.ready_seen = true;
         info!("etcd says READY");
         self.living.send_modify(|alive| {
             if let Some(alive) = alive {

@@ -217,6 +217,31 @@ pub enum OperationStatus {
     Superseded,
 }
 
+impl OperationKind {
+    /// The word on the wire and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::TransferLeadership => "transfer-leadership",
+        }
+    }
+}
+
+impl OperationStatus {
+    /// The word on the wire and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Superseded => "superseded",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperationPhase {
     WaitingTurn,

@@ -59,7 +59,7 @@ fn i5_a_directory_that_etcd_refuses_is_told_with_its_status(#[case] code: u8) {
 fn member_with_data() -> Scene {
     let scene = Scene::real("3.5");
     let mut wrapper = scene.start_ready();
-    for key in 0..20 {
+    for key in 0..8 {
         scene.etcdctl(&["put", &format!("key-{key}"), "value"]);
     }
     wrapper.terminate();
@@ -158,7 +158,7 @@ fn i6_damage_ends_the_process_without_a_marker_and_asks_for_full(
 fn i6_a_cut_wal_tail_is_etcds_own_to_repair() {
     let scene = Scene::real("3.5");
     let mut wrapper = scene.start_ready();
-    for key in 0..20 {
+    for key in 0..8 {
         scene.etcdctl(&["put", &format!("key-{key}"), "value"]);
     }
     let etcd = wrapper.etcd_pid();

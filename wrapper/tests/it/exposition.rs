@@ -3,7 +3,9 @@
 //! `/metrics` of the real binary, read as Prometheus reads it: both formats, line by line.
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::scene::{LONG, SECOND, Scene, Wrapper};
+use rustix::process::Signal;
+
+use crate::scene::{LONG, SECOND, Scene, Wrapper, signal};
 
 /// The samples of a page, by name and labels.
 type Samples = BTreeMap<(String, String), f64>;
@@ -43,7 +45,7 @@ fn parse(page: &str, open_metrics: bool) -> Samples {
                     bad("type")
                 }
                 "TYPE" => {
-                    assert!(types.insert(name.to_owned(), rest.to_owned()).is_none(), "TYPE twice: {line}")
+                    assert!(types.insert(name.to_owned(), rest.to_owned()).is_none(), "TYPE twice: {line}");
                 }
                 "UNIT" if open_metrics => {}
                 _ => bad("a comment that is none"),
@@ -99,7 +101,7 @@ fn value(samples: &Samples, name: &str, labels: &str) -> f64 {
 
 #[test]
 fn metrics_can_be_read_by_prometheus_in_every_phase() {
-    let scene = Scene::real("3.5");
+    let scene = Scene::real("3.5").flag("--on-etcd-exit=restart");
     scene.leave("hold", "look first");
     let wrapper = scene.start();
     wrapper.wait_phase(LONG, "held");
@@ -145,10 +147,12 @@ fn metrics_can_be_read_by_prometheus_in_every_phase() {
         assert_eq!(value(&samples, steps, "step=\"starting\""), 1.0);
     }
 
-    assert_eq!(wrapper.caller().post("/v1/etcd/stop?wait=20s").status, 200);
-    wrapper.wait_status(5 * SECOND, "a view without a child", |status| status["member"].is_null());
+    signal(wrapper.etcd_pid(), Signal::KILL);
+    wrapper.wait_status(5 * SECOND, "a view without a child", |status| {
+        status["wrapper"]["phase"] == "backoff" && status["member"].is_null()
+    });
     let samples = parse(&page(&wrapper, "text/plain").1, false);
-    assert_eq!(value(&samples, "etcd_wrapper_phase", "phase=\"stopped\""), 1.0);
+    assert_eq!(value(&samples, "etcd_wrapper_phase", "phase=\"backoff\""), 1.0);
     assert_eq!(value(&samples, "etcd_wrapper_ready", ""), 0.0);
     assert_eq!(value(&samples, "etcd_wrapper_is_leader", ""), 0.0);
     assert_eq!(value(&samples, "etcd_wrapper_child_exits_total", "kind=\"signaled\""), 1.0);

@@ -21,7 +21,7 @@ use Who::{Ourselves, ThePodsUser};
 fn scene(who: Who, scene: Scene) -> Scene {
     match who {
         Ourselves => scene,
-        ThePodsUser => scene.as_pod_user(),
+        ThePodsUser => scene.for_pod_user(),
     }
 }
 
@@ -110,7 +110,7 @@ fn links_in_the_data_dir_are_not_followed() {
 #[test]
 fn h4_foreign_files_are_warned_of_and_skipped() {
     assert!(rustix::process::geteuid().is_root(), "only root can make files of another owner: run as root");
-    let scene = Scene::scripted(Script::default()).as_pod_user();
+    let scene = Scene::scripted(Script::default()).for_pod_user();
     let at = |path: &str| scene.data_dir().join(path);
     std::fs::create_dir_all(at("member")).unwrap();
     std::fs::create_dir_all(at("closed")).unwrap();
@@ -139,7 +139,7 @@ fn h4_foreign_files_are_warned_of_and_skipped() {
 #[test]
 fn h3_h4_a_foreign_data_dir_is_warned_of() {
     assert!(rustix::process::geteuid().is_root(), "only root can make files of another owner: run as root");
-    let scene = Scene::scripted(Script::default()).as_pod_user();
+    let scene = Scene::scripted(Script::default()).for_pod_user();
     std::fs::create_dir(scene.data_dir()).unwrap();
     chmod(&scene.data_dir(), 0o2777);
     let wrapper = scene.start_ready();
@@ -152,7 +152,7 @@ fn h3_h4_a_foreign_data_dir_is_warned_of() {
 #[case::read_only(0o500, ThePodsUser)]
 #[case::foreign(0o755, Ourselves)]
 fn h4_a_data_dir_that_cannot_be_written_ends_with_path_mode_and_uid(#[case] bits: u32, #[case] owner: Who) {
-    let scene = Scene::scripted(Script::default()).as_pod_user();
+    let scene = Scene::scripted(Script::default()).for_pod_user();
     // The place for it is closed: nothing that a walk could mend.
     std::fs::create_dir(scene.data_dir()).unwrap();
     if matches!(owner, ThePodsUser) {

@@ -89,15 +89,14 @@ fn f11_starting_costs_next_to_nothing() {
 }
 
 #[test]
-fn f11_serving_stopping_and_stopped_cost_next_to_nothing() {
+fn f11_serving_and_stopping_cost_next_to_nothing() {
     let scene = Scene::scripted(Script { on_term: OnSignal::takes(3 * SECOND), ..Script::default() });
-    let wrapper = scene.start_ready();
+    let mut wrapper = scene.start_ready();
     is_idle(&wrapper, SPAN);
-    assert_eq!(wrapper.caller().post("/v1/etcd/stop").status, 202);
-    wrapper.wait_phase(LONG, "stopping");
+    wrapper.terminate();
+    wrapper.wait_status(LONG, "a stop", |status| status["wrapper"]["intent"] == "exit");
     is_idle(&wrapper, SPAN);
-    wrapper.wait_phase(LONG, "stopped");
-    is_idle(&wrapper, SPAN);
+    assert_eq!(wrapper.wait_exit(LONG), 0);
 }
 
 /// A wrapper whose etcd has gone silent has calls that hang, and tries again and again.

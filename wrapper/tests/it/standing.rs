@@ -189,6 +189,7 @@ pub(crate) fn stays_ready_though_reads_are_refused(wrapper: &Wrapper<'_>) {
     wrapper.wait_status(5 * SECOND, "a read that auth refuses", |status| {
         assert_eq!(status["readiness"]["ready"], true, "{status}");
         let read = check(status, "linearizable_read");
+        assert_eq!(read["ok"], true, "{read}");
         read["detail"].as_str().unwrap().contains("auth: ")
     });
     assert_eq!(wrapper.readyz().unwrap().status, 200);

@@ -107,7 +107,11 @@ fn d2_quorum_lost_by_stopped_wrappers_is_told_and_its_return_too(#[case] tls: bo
 #[case("3.6")]
 #[case("3.7")]
 fn f7_e10_a_killed_leader_ends_its_wrapper_and_the_others_serve_without_a_flap(#[case] line: &'static str) {
-    let cluster = Cluster::plain(line);
+    let mut cluster = Cluster::plain(line);
+    for member in &mut cluster.members {
+        // So that a read is under way at every moment of the election.
+        member.flags.push("--readiness-interval=50ms".to_owned());
+    }
     let mut wrappers = cluster.start_ready();
     let place = leader(&wrappers);
     let etcd = wrappers[place].etcd_pid();

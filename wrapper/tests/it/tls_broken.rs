@@ -142,7 +142,7 @@ fn d15_a_server_key_of_another_certificate_ends_the_start() {
 fn h8_d15_an_unreadable_file_is_named_with_mode_owner_and_our_uid(
     #[values(SidecarCa, ClientKey, ServerKey, ClientCa, PeerKey)] file: File,
 ) {
-    let scene = scene().as_pod_user();
+    let scene = scene().for_pod_user();
     let path = file.path(scene.pki());
     chmod(&path, 0o000);
     if rustix::process::geteuid().is_root() {
@@ -162,7 +162,7 @@ fn h8_d15_an_unreadable_file_is_named_with_mode_owner_and_our_uid(
 
 #[test]
 fn d15_the_end_comes_within_2_s_of_the_start() {
-    let scene = scene().as_pod_user();
+    let scene = scene().for_pod_user();
     let path = scene.pki().client.key.clone();
     chmod(&path, 0o000);
     ends_with_12(&scene, &path, &format!("our uid {}", scene.uid()));
@@ -264,7 +264,7 @@ fn a_data_dir_that_holds_more_than_etcds_data_ends_the_start(#[case] pick: Place
 
 #[test]
 fn a_marker_that_cannot_be_removed_ends_the_start() {
-    let scene = Scene::scripted(Script::default()).as_pod_user();
+    let scene = Scene::scripted(Script::default()).for_pod_user();
     // Ours to write in, but what lies in it is root's, and the sticky bit keeps it there.
     let marker = scene.state_dir().join("exit_code");
     if rustix::process::geteuid().is_root() {
@@ -280,7 +280,7 @@ fn a_marker_that_cannot_be_removed_ends_the_start() {
 
 #[test]
 fn h4_a_state_dir_that_cannot_be_written_ends_the_start_within_1_s() {
-    let scene = Scene::scripted(Script::default()).as_pod_user();
+    let scene = Scene::scripted(Script::default()).for_pod_user();
     chmod(&scene.state_dir(), 0o555);
     let mut wrapper = scene.start();
     // 1 s in the requirement; the rest is the machine's.

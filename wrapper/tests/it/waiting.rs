@@ -47,7 +47,7 @@ fn e11_without_a_quorum_the_ready_timeout_ends_etcd_and_the_process(#[case] line
     assert_eq!((record["cause"].as_str(), record["phase"].as_str()), (Some("not_ready"), Some("starting")));
 }
 
-/// From 3.5 on READY comes after a while though nothing is: it must not count.
+/// READY alone does not make a member ready: a read through it must have come back.
 #[test]
 fn e11_ready_that_no_read_confirms_does_not_stop_the_timeout() {
     let hangs = Answer { hangs: true, ..Answer::default() };
@@ -78,6 +78,11 @@ fn e12_without_a_limit_it_waits_and_nothing_is_aborted(#[case] flag: Option<&str
         assert_eq!(status["etcd"]["pid"], etcd);
         Poll::when(began.elapsed() > Duration::from_secs(8), || "waiting".into())
     });
+    // An etcd that has not joined serves no client, so there is nobody to ask why.
+    let answer = wrapper.readyz().unwrap();
+    assert_eq!((answer.status, answer.header("etcd-wrapper-phase")), (503, Some("starting")));
+    assert_eq!(wrapper.caller().get("/startupz").status, 503);
+    assert_eq!(wrapper.caller().get("/livez").status, 200);
     let log = wrapper.log().to_lowercase();
     for word in ["abort", "timed out waiting for etcd", "not ready within"] {
         let said: Vec<_> = log.lines().filter(|line| line.contains(word) && !line.starts_with('{')).collect();

@@ -115,7 +115,7 @@ fn etcd_binaries(notes: &mut Vec<String>) -> Result<Vec<(&'static str, PathBuf)>
     match ETCD_34.1.ensure() {
         Ok(path) => binaries.push((ETCD_34.0, path)),
         Err(error) => {
-            notes.push(format!("etcd 3.4: {error:#}; the tests of module {MODULE_34} were not run"))
+            notes.push(format!("etcd 3.4: {error:#}; the tests of module {MODULE_34} were not run"));
         }
     }
     Ok(binaries)
@@ -199,7 +199,7 @@ fn rows(suites: &[Suite], tier: Option<Tier>, soak: bool, notes: &[String]) -> V
         rows.push(Row { tier: "soak", outcome, time: "-".into(), command: "cargo xtask test --soak" });
     }
     for tier in LATER {
-        let outcome = "not run: not built yet, comes with a later part".to_owned();
+        let outcome = "not run: not built yet".to_owned();
         rows.push(Row { tier, outcome, time: "-".into(), command: "none yet" });
     }
     if let Some(note) = notes.iter().find_map(|note| note.strip_prefix("etcd 3.4: ")) {

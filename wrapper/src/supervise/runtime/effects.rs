@@ -106,7 +106,7 @@ impl Supervisor {
         let generation = self.state.as_ref().map_or(0, |state| state.generation) + 1;
         let pid = child.pid();
         info!(pid, generation, digest = %plan.digest, data_dir = %plan.data_dir.display(), "etcd spawned");
-        self.child = Some(Running { child, socket, ready_seen: false, confirmed: false });
+        self.child = Some(Running { child, socket, listening: true, ready_seen: false, confirmed: false });
         self.chronicle.spawned(Living {
             generation,
             pid,

@@ -13,7 +13,7 @@ impl Scene {
     /// Wrappers run as the pod's user from now on, and what the scene holds by now is that user's. Somebody who is not
     /// root stays who he is.
     #[must_use]
-    pub(crate) fn as_pod_user(mut self) -> Self {
+    pub(crate) fn for_pod_user(mut self) -> Self {
         if rustix::process::geteuid().is_root() {
             self.user = Some(POD_USER);
             // Cache and clone may lie in a home that nobody else can enter.
