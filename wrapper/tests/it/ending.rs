@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use doubles::etcd::{Ending, Event, How, OnSignal, Record, Script, Then};
 use doubles::sidecar::{Reply, Route, Sidecar};
+use doubles::wait::{self, Poll};
 use rstest::rstest;
 use rustix::process::Signal;
 
@@ -217,6 +218,26 @@ fn f5_etcd_is_gone_with_a_wrapper_that_was_killed(#[case] line: Option<&'static 
     assert_eq!(scene.marker(), None, "b3: nothing vouches for this end");
     scene.start_ready();
     assert_eq!(scene.sidecar().modes(), ["full", "full"]);
+}
+
+/// The parent-death signal is bound to the thread that forked: threads that come and go must not take etcd along.
+fn etcd_outlives_idle_threads(idle: Duration) {
+    let scene = Scene::scripted(Script::default());
+    let wrapper = scene.start_ready();
+    let etcd = wrapper.etcd_pid();
+    let died = wait::try_until(idle, || Poll::when(!lives(etcd), || "etcd lives".into()));
+    assert!(died.is_err(), "etcd died though nobody asked for it");
+    assert_eq!((wrapper.etcd_pid(), wrapper.readyz().unwrap().status), (etcd, 200));
+}
+
+#[test]
+fn f5_idle_seconds_leave_etcd_alone() {
+    etcd_outlives_idle_threads(SECOND * 2);
+}
+
+#[test]
+fn soak_f5_ten_idle_minutes_leave_etcd_alone() {
+    etcd_outlives_idle_threads(SECOND * 600);
 }
 
 #[test]

@@ -32,6 +32,11 @@ impl State {
             plan.signals = plan.signals.saturating_add(signal).min(2);
             if signal == 1 && plan.signals >= 2 && !plan.forced {
                 plan.forced = true;
+                if self.child.is_none() && matches!(plan.why, Why::Requested(_)) {
+                    let detail =
+                        "a second signal forced the end; the last writes to disk were not waited for";
+                    plan.exit = Some(Exit { code: 1, cause: "forced", detail: detail.into() });
+                }
                 self.kill_now(FORCED_LIMIT, fx);
             }
             return;

@@ -135,12 +135,12 @@ fn e14_a_stop_call_is_not_the_first_of_two_signals() {
 }
 
 #[test]
-fn a_second_signal_does_not_wait_for_the_marker() {
+fn e14_a_second_signal_does_not_wait_for_the_marker_and_exits_with_1() {
     let mut bench = up();
     bench.tell(TERM).ended(BY_TERM);
     assert!(bench.exit().is_none());
     bench.tell(TERM);
-    assert!(bench.exit().is_some());
+    assert_eq!(bench.exit_code(), Some(1));
 }
 
 #[test]
