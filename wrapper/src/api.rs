@@ -6,9 +6,11 @@
 //! A request comes in through `listener`, is looked up in `route`, admitted by `auth`, and answered by `probes`,
 //! `documents`, `stop` or `control`.
 pub mod auth;
+mod body;
 pub mod connections;
 pub mod control;
 pub mod documents;
+mod fields;
 pub mod flush;
 pub mod listener;
 pub mod probes;
@@ -18,6 +20,7 @@ pub mod query;
 pub mod route;
 pub mod snapshot;
 pub mod stop;
+mod validate;
 pub mod warnings;
 pub mod wire;
 
@@ -29,7 +32,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use futures_util::future::Either;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use serde::Serialize;
@@ -85,6 +88,12 @@ pub struct Api {
     /// `/stop` was taken already: any number of calls is one stop.
     stop_taken: AtomicBool,
     long_polls: Semaphore,
+    /// Posted configurations that are read or decided on.
+    postings: Semaphore,
+    /// Configurations that are validated.
+    validations: Semaphore,
+    /// Confirmations of leadership: each asks etcd three times.
+    confirmations: Semaphore,
     /// True once the listener winds down; long-polls end then.
     closing: watch::Receiver<bool>,
 }
@@ -114,8 +123,21 @@ impl Api {
         closing: watch::Receiver<bool>,
     ) -> Self {
         let long_polls = Semaphore::new(LONG_POLLS);
+        let [postings, validations, confirmations] = [4, 2, 8].map(Semaphore::new);
         let stop_taken = AtomicBool::new(false);
-        Self { settings, views, published, commands, metrics, stop_taken, long_polls, closing }
+        Self {
+            settings,
+            views,
+            published,
+            commands,
+            metrics,
+            stop_taken,
+            long_polls,
+            postings,
+            validations,
+            confirmations,
+            closing,
+        }
     }
 
     /// Answers one request. Whatever can be answered at once is answered before this returns, so that a caller who
@@ -144,7 +166,16 @@ impl Api {
             Endpoint::Version => self.version(),
             Endpoint::Status => return self.later(template, connection, request, Self::status),
             Endpoint::Leader => return self.later(template, connection, request, Self::leader),
-            Endpoint::StartEtcd => return self.later(template, connection, request, Self::start),
+            Endpoint::SetReadiness => return self.later(template, connection, request, Self::set_readiness),
+            Endpoint::Operation => self.operation(rest),
+            Endpoint::ValidateConfig => {
+                return self.later(template, connection, request, Self::validate_config);
+            }
+            Endpoint::Operate(kind) => {
+                return self.later(template, connection, request, move |api, connection, request| {
+                    api.operate(connection, request, kind)
+                });
+            }
         };
         self.at_once(template, answer)
     }
@@ -160,7 +191,7 @@ impl Api {
         template: &'static str,
         connection: &Arc<Connection>,
         request: Request<Incoming>,
-        run: fn(Arc<Self>, Arc<Connection>, Request<Incoming>) -> F,
+        run: impl FnOnce(Arc<Self>, Arc<Connection>, Request<Incoming>) -> F + Send + 'static,
     ) -> Pending
     where
         F: Future<Output = Result<Answer, Problem>> + Send + 'static,
@@ -265,11 +296,6 @@ fn accepts(headers: &http::HeaderMap, media_type: &str) -> bool {
     values.flat_map(|value| value.split(',')).any(|range| {
         range.split(';').next().is_some_and(|range| range.trim().eq_ignore_ascii_case(media_type))
     })
-}
-
-/// Is this a request that carries a body.
-fn has_body(request: &Request<Incoming>) -> bool {
-    *request.method() != Method::GET && !hyper::body::Body::is_end_stream(request.body())
 }
 
 #[cfg(test)]

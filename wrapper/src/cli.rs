@@ -6,7 +6,6 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub mod duration;
 mod flags;
 pub mod host_port;
 mod spelling;

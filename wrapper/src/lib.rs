@@ -8,6 +8,7 @@ pub mod bootstrap;
 pub mod cli;
 pub mod config;
 pub mod durable;
+pub mod duration;
 pub mod exit;
 pub mod file_error;
 pub mod member;

@@ -159,9 +159,11 @@ impl Metrics {
     }
 
     fn observe_operation(&self, seen: &mut Seen, core: &CoreView) {
-        let Some(operation) = &core.operation else { return };
-        let Some(finished_at) = operation.finished_at else { return };
-        if seen.finished.replace(operation.id) != Some(operation.id) {
+        let counted = seen.finished;
+        // Several may have ended since the last look.
+        for operation in core.operations.iter().filter(|operation| Some(operation.id) > counted) {
+            let Some(finished_at) = operation.finished_at else { continue };
+            seen.finished = Some(operation.id);
             let spent = finished_at.duration_since(operation.started_at).unwrap_or_default();
             let (kind, status) = (operation.kind.as_str(), operation.status.as_str());
             let labels = OperationLabels { kind, status };

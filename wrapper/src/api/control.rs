@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! The controlling half of `/v1`: parses a request once, hands it to the supervisor, waits for the operation where
-//! the caller wants that. Decides nothing that the supervisor decides.
-use std::cmp::Ordering;
+//! The controlling half of `/v1`: hands parsed requests to the supervisor, waits for the operation where the caller
+//! wants that, and writes one audit line for each call. Decides nothing that the supervisor decides.
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -11,20 +10,26 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tracing::info;
 
-use crate::supervise::command::{self, Accepted, Command, HoldRequest, StartRequest, Validation};
-use crate::supervise::view::{CoreView, Mode, OperationKind, OperationPhase, OperationStatus, OperationView};
+use crate::config;
+use crate::member::readiness::{MAX_AGE, evaluate};
+use crate::supervise::command::{self, Accepted, Command, OverrideRequest, Seat};
+use crate::supervise::publish::REMEMBERED;
+use crate::supervise::view::{CoreView, OperationKind, OperationPhase, OperationStatus, OperationView};
 
 use super::auth::{ClientIdentity, Scheme};
+use super::body::{self, MediaType};
 use super::documents::WAIT_AT_MOST;
+use super::fields::Fields;
 use super::problem::{Code, Problem};
-use super::query::{Query, invalid};
-use super::{Answer, Api, Connection, closed, has_body, json, snapshot, wire};
+use super::query::Query;
+use super::snapshot::Now;
+use super::{Answer, Api, Connection, closed, json, snapshot, wire};
 
-/// The supervisor decides at once; one that is silent for this long is stuck.
-const DECIDED_WITHIN: Duration = Duration::from_secs(5);
+mod requests;
 
-const START_PARAMETERS: &[&str] =
-    &["validation", "ready", "owner", "reason", "force", "wait", "ifGeneration"];
+/// The supervisor decides at once, or after a look at the sidecar, the disk and the peers; one that is silent for this
+/// long is stuck.
+const DECIDED_WITHIN: Duration = Duration::from_secs(15);
 
 /// One line for each control call: who, what, and what came of it. Names no query and no body: they may hold secrets.
 pub(super) fn audit(connection: &Connection, call: &'static str, outcome: &str) {
@@ -44,36 +49,105 @@ pub(super) fn audit(connection: &Connection, call: &'static str, outcome: &str) 
 }
 
 impl Api {
-    /// `POST /v1/etcd/start` without a body: the configuration comes from the sidecar, or the file.
-    pub(super) async fn start(
+    /// `POST /v1/etcd/{verb}`.
+    pub(super) async fn operate(
         self: Arc<Self>,
         connection: Arc<Connection>,
         request: Request<Incoming>,
+        kind: OperationKind,
     ) -> Result<Answer, Problem> {
-        let answer = self.take_start(request).await;
-        let outcome = match &answer {
+        let taken = self.take(request, kind).await;
+        let outcome = match &taken {
             Ok((_, Accepted { changed: true, .. })) => "accepted",
             Ok((_, Accepted { changed: false, .. })) => "unchanged",
             Err(problem) => problem.code.meaning().code,
         };
-        audit(&connection, "/v1/etcd/start", outcome);
-        let (wait, accepted) = answer?;
-        Ok(self.outcome(OperationKind::Start, accepted, wait).await)
+        audit(&connection, kind.as_str(), outcome);
+        let (wait, accepted) = taken?;
+        Ok(self.outcome(kind, accepted, wait).await)
     }
 
-    async fn take_start(&self, request: Request<Incoming>) -> Result<(Duration, Accepted), Problem> {
-        let query = Query::parse(request.uri().query())?;
-        query.only(START_PARAMETERS)?;
+    async fn take(
+        &self,
+        request: Request<Incoming>,
+        kind: OperationKind,
+    ) -> Result<(Duration, Accepted), Problem> {
+        let (head, body) = request.into_parts();
+        let query = Query::parse(head.uri.query())?;
+        query.only(match kind {
+            OperationKind::Start => requests::START,
+            OperationKind::Restart => requests::RESTART,
+            OperationKind::Stop | OperationKind::TransferLeadership => &["wait"],
+        })?;
         let wait = query.duration("wait")?.unwrap_or_default().min(WAIT_AT_MOST);
-        let start = start_request(&query)?;
-        if has_body(&request) {
-            return Err(Problem::new(
-                Code::UnsupportedMediaType,
-                "this version takes the configuration from the sidecar",
-            ));
+        let command = match kind {
+            OperationKind::Start => {
+                let has_body = !hyper::body::Body::is_end_stream(&body);
+                // Each may hold a mebibyte until it is decided on.
+                let _place = if has_body { self.postings.acquire().await.ok() } else { None };
+                let posted = match has_body {
+                    true => {
+                        body::check_type(&head.headers, MediaType::Yaml)?;
+                        Some(requests::posted(body::read(body, config::MAX_POSTED_BYTES).await?)?)
+                    }
+                    false => None,
+                };
+                let start = Command::Start(requests::start(&query, posted)?);
+                return Ok((wait, self.command(start).await?));
+            }
+            OperationKind::Stop => Command::Stop(requests::stop(&fields(&head, body).await?)?),
+            OperationKind::Restart => {
+                Command::Restart(requests::restart(&query, &fields(&head, body).await?)?)
+            }
+            OperationKind::TransferLeadership => {
+                body::none(&body)?;
+                Command::TransferLeadership(self.seat())
+            }
+        };
+        Ok((wait, self.command(command).await?))
+    }
+
+    /// Where the member sits, as far as the newest answers tell.
+    fn seat(&self) -> Seat {
+        let member = self.views.member.borrow();
+        let Some(leadership) = &member.leadership else { return Seat::Unknown };
+        if !leadership.is_leader {
+            return Seat::Follows;
         }
-        drop(request);
-        Ok((wait, self.command(Command::Start(start)).await?))
+        let others = member.members.as_ref().map(|members| {
+            members.iter().filter(|peer| !peer.is_learner && Some(peer.id) != leadership.member_id).count()
+        });
+        if others == Some(0) { Seat::LeadsAlone } else { Seat::Leads }
+    }
+
+    /// `PUT` and `DELETE /v1/readiness`.
+    pub(super) async fn set_readiness(
+        self: Arc<Self>,
+        connection: Arc<Connection>,
+        request: Request<Incoming>,
+    ) -> Result<Answer, Problem> {
+        let call = if request.method() == http::Method::PUT { "override" } else { "end override" };
+        let taken = match readiness_request(request).await {
+            Ok(change) => self.command(Command::SetOverride(change)).await,
+            Err(problem) => Err(problem),
+        };
+        let outcome = match &taken {
+            Ok(Accepted { changed: true, .. }) => "accepted",
+            Ok(Accepted { changed: false, .. }) => "unchanged",
+            Err(problem) => problem.code.meaning().code,
+        };
+        audit(&connection, call, outcome);
+        taken?;
+        Ok(self.readiness())
+    }
+
+    /// `GET /v1/readiness`.
+    pub(super) fn readiness(&self) -> Answer {
+        let now = Now::read();
+        let core = self.views.core.borrow();
+        let evaluation = evaluate(&core, &self.views.member.borrow(), now.instant, MAX_AGE);
+        let published = self.published.borrow();
+        json(StatusCode::OK, &snapshot::readiness_document(&core, &evaluation, &published.marks, now))
     }
 
     /// Hands a command over and waits for the decision.
@@ -94,19 +168,13 @@ impl Api {
     }
 
     /// The answer to an accepted command: 200 when it is finished (or there was nothing to do), else 202.
-    async fn outcome(&self, kind: OperationKind, accepted: Accepted, wait: Duration) -> Answer {
-        if !accepted.changed {
-            return json(StatusCode::OK, &blank(kind, &accepted, OperationStatus::Succeeded));
-        }
-        let mut core = self.views.core.clone();
-        // Also over when a newer operation stands in the snapshot: ours has ended then.
-        let settled = |core: &CoreView| {
-            core.operation.as_ref().is_some_and(|newest| match Some(newest.id).cmp(&accepted.operation) {
-                Ordering::Less => false,
-                Ordering::Equal => newest.finished_at.is_some(),
-                Ordering::Greater => true,
-            })
+    pub(super) async fn outcome(&self, kind: OperationKind, accepted: Accepted, wait: Duration) -> Answer {
+        let Some(id) = accepted.operation else {
+            return json(StatusCode::OK, &nothing_to_do(kind, accepted.changed));
         };
+        let mut core = self.views.core.clone();
+        // One that is not remembered any more has ended.
+        let settled = |core: &CoreView| core.operation_by_id(id).is_none_or(|own| own.finished_at.is_some());
         if !wait.is_zero() {
             let mut closing = self.closing.clone();
             let settled = async { drop(core.wait_for(settled).await) };
@@ -117,81 +185,67 @@ impl Api {
             }
         }
         let core = self.views.core.borrow();
-        let operation = core.operation.as_ref().filter(|newest| Some(newest.id) == accepted.operation);
-        let done = operation.is_some_and(|operation| operation.finished_at.is_some());
-        let status = if done { StatusCode::OK } else { StatusCode::ACCEPTED };
-        let document = operation.map(snapshot::operation);
-        json(status, &document.unwrap_or_else(|| blank(kind, &accepted, OperationStatus::Pending)))
+        match core.operation_by_id(id) {
+            Some(own) if own.finished_at.is_some() => json(StatusCode::OK, &snapshot::operation(own)),
+            Some(own) => json(StatusCode::ACCEPTED, &snapshot::operation(own)),
+            None => self.problem(&forgotten(id)),
+        }
+    }
+
+    /// `GET /v1/operations/{id}`.
+    pub(super) fn operation(&self, id: &str) -> Answer {
+        let core = self.views.core.borrow();
+        let number = id.strip_prefix("op-").and_then(|number| number.parse().ok());
+        match number.and_then(|number| core.operation_by_id(number)) {
+            Some(operation) => json(StatusCode::OK, &snapshot::operation(operation)),
+            None => {
+                drop(core);
+                let detail =
+                    format!("no operation {id:?}: the last {REMEMBERED} of this process are remembered");
+                self.problem(&Problem::new(Code::NotFound, detail))
+            }
+        }
     }
 }
 
-/// The document of an operation that the snapshot does not show.
-fn blank(kind: OperationKind, accepted: &Accepted, status: OperationStatus) -> wire::Operation {
+/// The small JSON body of a verb.
+async fn fields(head: &http::request::Parts, body: Incoming) -> Result<Fields, Problem> {
+    if hyper::body::Body::is_end_stream(&body) {
+        return Ok(Fields::default());
+    }
+    body::check_type(&head.headers, MediaType::Json)?;
+    Fields::parse(&body::read(body, body::SMALL).await?)
+}
+
+async fn readiness_request(request: Request<Incoming>) -> Result<OverrideRequest, Problem> {
+    let (head, body) = request.into_parts();
+    let query = Query::parse(head.uri.query())?;
+    if head.method == http::Method::PUT {
+        query.only(&[])?;
+        requests::put_readiness(&fields(&head, body).await?)
+    } else {
+        body::none(&body)?;
+        requests::delete_readiness(&query)
+    }
+}
+
+/// The answer of a verb that had nothing to do, or was done at once: no operation stands behind it.
+fn nothing_to_do(kind: OperationKind, changed: bool) -> wire::Operation {
     let now = SystemTime::now();
-    let done = status == OperationStatus::Succeeded;
     snapshot::operation(&OperationView {
-        id: accepted.operation.unwrap_or_default(),
+        id: 0,
         kind,
-        status,
-        phase: if done { OperationPhase::Done } else { OperationPhase::Starting },
-        changed: accepted.changed,
+        status: OperationStatus::Succeeded,
+        phase: OperationPhase::Done,
+        changed,
         started_at: now,
-        finished_at: done.then_some(now),
+        finished_at: Some(now),
+        generation: None,
         problem: None,
         last_error: None,
     })
 }
 
-fn start_request(query: &Query) -> Result<StartRequest, Problem> {
-    let validation = match query.get("validation") {
-        None | Some("auto") => Validation::Auto,
-        Some("none") => Validation::None,
-        Some("sanity") => Validation::Ask(Mode::Sanity),
-        Some("full") => Validation::Ask(Mode::Full),
-        Some(other) => return Err(invalid("validation", other, "auto, none, sanity or full")),
-    };
-    let owner = query.get("owner").filter(|owner| !owner.is_empty()).map(str::to_owned);
-    let hold = match (query.get("ready"), &owner) {
-        (None | Some("auto"), _) => None,
-        (Some("hold"), Some(owner)) => {
-            Some(HoldRequest { owner: owner.clone(), reason: query.get("reason").unwrap_or_default().into() })
-        }
-        (Some("hold"), None) => return Err(Problem::new(Code::InvalidValue, "ready=hold needs an owner")),
-        (Some(other), _) => return Err(invalid("ready", other, "auto or hold")),
-    };
-    let (force, if_generation) = (query.flag("force")?, query.number("ifGeneration")?);
-    Ok(StartRequest { posted: None, validation, hold, owner, force, if_generation })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<StartRequest, Code> {
-        let query = Query::parse(Some(text)).unwrap();
-        start_request(&query).map_err(|problem| problem.code)
-    }
-
-    #[test]
-    fn a_start_without_parameters_asks_for_the_bootstrap_of_today() {
-        let start = parse("").unwrap();
-        assert_eq!((start.validation, start.force, start.if_generation), (Validation::Auto, false, None));
-        assert!(start.posted.is_none() && start.hold.is_none() && start.owner.is_none());
-    }
-
-    #[test]
-    fn holding_needs_an_owner() {
-        assert_eq!(parse("ready=hold").unwrap_err(), Code::InvalidValue);
-        assert_eq!(parse("ready=hold&owner=").unwrap_err(), Code::InvalidValue);
-        let hold = parse("ready=hold&owner=backup-restore&reason=restore").unwrap().hold.unwrap();
-        assert_eq!((hold.owner.as_str(), hold.reason.as_str()), ("backup-restore", "restore"));
-    }
-
-    #[test]
-    fn values_outside_the_vocabulary_are_refused() {
-        for text in ["validation=maybe", "ready=yes", "force=1", "ifGeneration=x"] {
-            assert_eq!(parse(text).unwrap_err(), Code::InvalidValue, "{text}");
-        }
-        assert_eq!(parse("validation=full").unwrap().validation, Validation::Ask(Mode::Full));
-    }
+fn forgotten(id: u64) -> Problem {
+    Problem::new(Code::NotFound, format!("op-{id} ended, and {REMEMBERED} newer operations came since"))
 }

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 
+use crate::member::client::CallError;
 use crate::member::readiness::{MAX_AGE, evaluate};
 use crate::metrics::{Format, Scrape};
+use crate::supervise::view::Phase;
 
 use super::problem::{Code, Problem};
 use super::publisher::Published;
@@ -19,6 +21,9 @@ use super::{Answer, Api, Connection, accepts, closed, json, text, warnings, wire
 
 /// No long-poll waits longer.
 pub(super) const WAIT_AT_MOST: Duration = Duration::from_secs(300);
+
+/// Longer than an election.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 impl Api {
     /// `GET /v1/status`.
@@ -40,7 +45,12 @@ impl Api {
         _connection: Arc<Connection>,
         request: Request<Incoming>,
     ) -> Result<Answer, Problem> {
-        let poll = self.position(&request, &["after", "wait"], |published| published.leader_index).await?;
+        let known = ["after", "wait", "confirm"];
+        let confirm = Query::parse(request.uri().query())?.flag("confirm")?;
+        let poll = self.position(&request, &known, |published| published.leader_index).await?;
+        if confirm {
+            return self.confirmed_leader(poll).await;
+        }
         let published = self.published.borrow();
         let (core, member) = (self.views.core.borrow(), self.views.member.borrow());
         let mut leader = snapshot::leader(&core, &member, &published.marks, Now::read());
@@ -48,15 +58,47 @@ impl Api {
         Ok(json(StatusCode::OK, &leader))
     }
 
-    /// `GET /v1/readiness`.
-    pub(super) fn readiness(&self) -> Answer {
-        let now = Now::read();
-        let core = self.views.core.borrow();
-        let evaluation = evaluate(&core, &self.views.member.borrow(), now.instant, MAX_AGE);
-        json(
-            StatusCode::OK,
-            &snapshot::readiness_document(&core, &evaluation, &self.published.borrow().marks, now),
-        )
+    /// The leader at one moment within this call: a linearizable read between two answers that agree.
+    async fn confirmed_leader(&self, poll: wire::Poll) -> Result<Answer, Problem> {
+        let _place = self.confirmations.try_acquire().map_err(|_| {
+            Problem::new(Code::TooManyStreams, "too many callers have leadership confirmed already")
+        })?;
+        let no_leader = |detail: String| Problem::new(Code::NoLeader, detail);
+        let (generation, client) = {
+            let member = self.views.member.borrow();
+            (member.generation, member.client.clone())
+        };
+        let client =
+            client.ok_or_else(|| no_leader("etcd is not running, or has not said READY yet".into()))?;
+        let answer = client.confirmed_status(CONFIRM_WITHIN).await.map_err(|error| match error {
+            CallError::TimedOut(limit) => {
+                let detail = format!("etcd confirmed nothing within {limit:?}: no quorum, or it hangs");
+                Problem::new(Code::ConfirmTimeout, detail)
+            }
+            other => no_leader(format!("etcd does not confirm a leader: {other}")),
+        })?;
+        let published = self.published.borrow();
+        let (core, member) = (self.views.core.borrow(), self.views.member.borrow());
+        if core.child.as_ref().map(|child| child.generation) != generation {
+            return Err(no_leader("etcd ended meanwhile".into()));
+        }
+        let leader_id =
+            answer.leader_id.ok_or_else(|| no_leader("the local member knows of no leader".into()))?;
+        let known = snapshot::leader(&core, &member, &published.marks, Now::read());
+        let stays = core.phase == Phase::Running && !core.draining;
+        let leader = wire::Leader {
+            member_id: Some(wire::member_id(answer.member_id)),
+            leader_id: Some(wire::member_id(leader_id)),
+            is_leader: stays && leader_id == answer.member_id,
+            is_learner: Some(answer.is_learner),
+            term: Some(answer.term),
+            confirmed: true,
+            age: Some(wire::duration(Duration::ZERO)),
+            source: Some("status".into()),
+            poll,
+            ..known
+        };
+        Ok(json(StatusCode::OK, &leader))
     }
 
     /// `GET /v1/version`.

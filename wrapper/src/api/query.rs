@@ -3,6 +3,8 @@
 //! Query strings: parsed once, unknown names refused with a suggestion. Knows no route.
 use std::time::Duration;
 
+use crate::duration;
+
 use super::problem::{Code, Problem};
 use super::wire::FieldError;
 
@@ -34,7 +36,7 @@ impl Query {
     pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
         for (at, (name, _)) in self.0.iter().enumerate() {
             if !known.contains(&name.as_str()) {
-                return Err(unknown(name, known));
+                return Err(unknown("parameter", name, name, known));
             }
             if self.0[..at].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Problem::new(Code::BadRequest, format!("parameter {name} is given twice")));
@@ -71,7 +73,7 @@ impl Query {
     /// `invalid_value` for anything else, and for a negative one.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>, Problem> {
         let parse =
-            |text| parse_duration(text).ok_or_else(|| invalid(name, text, "a duration such as 30s or 1m30s"));
+            |text| duration::parse(text).map_err(|_| invalid(name, text, "a duration such as 30s or 1m30s"));
         self.get(name).map(parse).transpose()
     }
 
@@ -92,14 +94,16 @@ pub fn invalid(name: &str, value: &str, wanted: &str) -> Problem {
     Problem { code: Code::InvalidValue, detail, errors }
 }
 
-fn unknown(name: &str, known: &[&str]) -> Problem {
+/// The refusal of a name that is not known; `what` is a parameter or a field.
+pub(super) fn unknown(what: &str, name: &str, pointer: &str, known: &[&str]) -> Problem {
     let nearest = known.iter().min_by_key(|candidate| distance(name, candidate));
     let suggestion = nearest.filter(|near| distance(name, near) <= 3).map(|near| (*near).to_owned());
+    let shown = &name[..name.floor_char_boundary(80)];
     let detail = match known {
-        [] => format!("parameter {name:?} is not known; there are none here"),
-        _ => format!("parameter {name:?} is not known; there are {}", known.join(", ")),
+        [] => format!("{what} {shown:?} is not known; there are none here"),
+        _ => format!("{what} {shown:?} is not known; there are {}", known.join(", ")),
     };
-    let errors = vec![FieldError { pointer: name.into(), detail: detail.clone(), suggestion }];
+    let errors = vec![FieldError { pointer: pointer.into(), detail: detail.clone(), suggestion }];
     Problem { code: Code::UnknownField, detail, errors }
 }
 
@@ -141,33 +145,6 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Go's duration syntax, unsigned: `0`, `300ms`, `1.5h`, `2m0s`.
-fn parse_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        let after = &rest[digits..];
-        let unit = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let seconds = match &after[..unit] {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
-        rest = &after[unit..];
-    }
-    (!text.is_empty()).then_some(total)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,17 +183,10 @@ mod tests {
         assert_eq!(query("force=yes").flag("force").unwrap_err().code, Code::InvalidValue);
         assert_eq!(query("n=7").number("n"), Ok(Some(7)));
         assert_eq!(query("n=-7").number("n").unwrap_err().code, Code::InvalidValue);
-    }
-
-    #[test]
-    fn durations_are_read_as_go_reads_them() {
-        for (text, millis) in
-            [("0", 0), ("0s", 0), ("300ms", 300), ("1.5h", 5_400_000), ("2m0s", 120_000), ("1m30s", 90_000)]
-        {
-            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "s", "5", "1d", "-1s", "1.s.", "1..2s", "99999999999999999999h", "1s "] {
-            assert_eq!(parse_duration(text), None, "{text}");
+        assert_eq!(query("t=1m30s").duration("t"), Ok(Some(Duration::from_secs(90))));
+        for text in ["", "5", "1d", "-1s", "99999999999999999999h"] {
+            let problem = query(&format!("t={text}")).duration("t").unwrap_err();
+            assert_eq!(problem.code, Code::InvalidValue, "{text}");
         }
     }
 }

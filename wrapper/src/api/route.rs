@@ -4,6 +4,8 @@
 //! follow from it, so a route cannot exist without a class. Answers nothing itself.
 use http::Method;
 
+use crate::supervise::view::OperationKind;
+
 use super::auth::Class;
 
 /// What is asked for, once path and method are known.
@@ -18,7 +20,10 @@ pub enum Endpoint {
     Status,
     Leader,
     Readiness,
-    StartEtcd,
+    SetReadiness,
+    Operate(OperationKind),
+    Operation,
+    ValidateConfig,
     Version,
 }
 
@@ -46,7 +51,19 @@ pub const ROUTES: &[Route] = &[
     route(Method::GET, "/v1/status", Class::Read, Endpoint::Status),
     route(Method::GET, "/v1/leader", Class::Read, Endpoint::Leader),
     route(Method::GET, "/v1/readiness", Class::Read, Endpoint::Readiness),
-    route(Method::POST, "/v1/etcd/start", Class::Control, Endpoint::StartEtcd),
+    route(Method::PUT, "/v1/readiness", Class::Control, Endpoint::SetReadiness),
+    route(Method::DELETE, "/v1/readiness", Class::Control, Endpoint::SetReadiness),
+    route(Method::POST, "/v1/etcd/start", Class::Control, Endpoint::Operate(OperationKind::Start)),
+    route(Method::POST, "/v1/etcd/stop", Class::Control, Endpoint::Operate(OperationKind::Stop)),
+    route(Method::POST, "/v1/etcd/restart", Class::Control, Endpoint::Operate(OperationKind::Restart)),
+    route(
+        Method::POST,
+        "/v1/etcd/transfer-leadership",
+        Class::Control,
+        Endpoint::Operate(OperationKind::TransferLeadership),
+    ),
+    route(Method::GET, "/v1/operations/{id}", Class::Read, Endpoint::Operation),
+    route(Method::POST, "/v1/config/validate", Class::Read, Endpoint::ValidateConfig),
     route(Method::GET, "/v1/version", Class::Open, Endpoint::Version),
 ];
 
@@ -136,7 +153,9 @@ mod tests {
     fn invariant_11_whatever_is_not_a_get_needs_control() {
         for route in ROUTES {
             let controls = matches!(route.class, Class::Control | Class::Stop);
-            assert_eq!(controls, route.method != Method::GET, "{route:?}");
+            // A posted configuration is looked at there, and forgotten.
+            let reads = route.method == Method::GET || route.endpoint == Endpoint::ValidateConfig;
+            assert_ne!(controls, reads, "{route:?}");
         }
     }
 }

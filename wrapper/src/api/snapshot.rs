@@ -62,7 +62,7 @@ pub fn compose(core: &CoreView, member: &MemberView, tls: &TlsView, marks: &Mark
         readiness: readiness_document(core, &evaluation, marks, now),
         leader: leader(core, member, marks, now),
         health: health(core, member, now),
-        operation: core.operation.as_ref().map(operation),
+        operation: core.operation().map(operation),
         warnings: warnings.iter().map(warning).collect(),
         poll: wire::Poll::default(),
     }
@@ -271,7 +271,7 @@ pub fn operation(operation: &OperationView) -> wire::Operation {
         changed: operation.changed,
         started_at: wire::time(operation.started_at),
         finished_at: operation.finished_at.map(wire::time),
-        result: None,
+        result: operation.generation.map(|generation| serde_json::json!({ "generation": generation })),
         problem: operation.problem.clone().map(|refusal| Problem::from(refusal).document(None)),
         last_error: operation.last_error.clone(),
     }

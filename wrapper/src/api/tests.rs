@@ -9,3 +9,4 @@ mod probes;
 pub(crate) mod rig;
 mod schemes;
 mod stop;
+mod verbs;

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use crate::duration::GoDuration;
+
 /// A word of a closed vocabulary: borrowed when we write it, owned when a client reads it.
 pub type Word = Cow<'static, str>;
 
@@ -263,6 +265,30 @@ pub struct Version {
     pub etcd_version: Option<String>,
 }
 
+/// `POST /v1/config/validate`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Validation {
+    /// No finding is an error.
+    pub valid: bool,
+    /// As it would stand in `configDigest`; None when it cannot be read.
+    pub digest: Option<String>,
+    /// The etcd whose keys were compared; None when it has not told.
+    pub etcd_version: Option<String>,
+    pub findings: Vec<Finding>,
+}
+
+/// One thing worth saying about a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// `error`: it is not given to etcd; `warning`: etcd takes it, yet not as it was meant.
+    pub severity: Word,
+    /// JSON pointer; empty for the whole document.
+    pub pointer: String,
+    pub detail: String,
+    pub suggestion: Option<String>,
+}
+
 /// RFC 3339, UTC, milliseconds.
 pub fn time(at: SystemTime) -> String {
     humantime::format_rfc3339_millis(at).to_string()
@@ -270,23 +296,8 @@ pub fn time(at: SystemTime) -> String {
 
 /// A Go-like duration, to the millisecond: `0s`, `120ms`, `1.5s`, `2m0s`, `1h0m0.25s`.
 pub fn duration(length: Duration) -> String {
-    let millis = length.as_millis();
-    if millis == 0 {
-        return "0s".into();
-    }
-    if millis < 1000 {
-        return format!("{millis}ms");
-    }
-    let (hours, minutes, rest) = (millis / 3_600_000, millis / 60_000 % 60, millis % 60_000);
-    let seconds = match rest % 1000 {
-        0 => format!("{}s", rest / 1000),
-        fraction => format!("{}.{}s", rest / 1000, format!("{fraction:03}").trim_end_matches('0')),
-    };
-    match (hours, minutes) {
-        (0, 0) => seconds,
-        (0, minutes) => format!("{minutes}m{seconds}"),
-        (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
-    }
+    let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    GoDuration::from(Duration::from_millis(millis)).to_string()
 }
 
 /// A member id: lower-case hex without `0x`.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::builder::TypedValueParser;
 use clap::{ArgAction, Args};
 
-use super::duration::GoDuration;
 use super::start::{LogFormat, OnEtcdExit};
+use crate::duration::GoDuration;
 
 const GO: &str = "Flags of the Go etcd-wrapper";
 const ETCD: &str = "etcd and its bootstrap";

@@ -9,9 +9,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-use super::duration::GoDuration;
 use super::flags::RawFlags;
 pub use super::host_port::SidecarAddress;
+use crate::duration::GoDuration;
 
 /// Everything `start-etcd` was told.
 #[derive(Clone, Debug)]

@@ -64,7 +64,7 @@ pub(super) fn core(phase: Phase) -> CoreView {
             last_error: None,
         },
         override_: None,
-        operation: None,
+        operations: Arc::default(),
         ready_once: false,
         warnings: vec![],
         data_dir: None,

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! What is counted, and what is absent when it cannot be known.
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -84,17 +85,20 @@ fn ends_operations_steps_and_leaders_are_counted_once() {
         at: SystemTime::now(),
         cause: "restart",
     });
-    core.operation = Some(OperationView {
-        id: 1,
+    let operation = |id| OperationView {
+        id,
         kind: OperationKind::Restart,
         status: OperationStatus::Succeeded,
         phase: OperationPhase::Done,
         changed: true,
         started_at: SystemTime::UNIX_EPOCH,
         finished_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(2)),
+        generation: None,
         problem: None,
         last_error: None,
-    });
+    };
+    // Two ended between two looks.
+    core.operations = Arc::new([operation(1), operation(2)].into());
     member.leadership.as_mut().unwrap().leader_id = Some(7);
     for _ in 0..3 {
         metrics.observe(&core, &member);
@@ -102,7 +106,7 @@ fn ends_operations_steps_and_leaders_are_counted_once() {
     let page = page(&metrics, &core, &member, &TlsView::default(), &[]);
     for line in [
         "etcd_wrapper_child_exits_total{kind=\"signaled\"} 1",
-        "etcd_wrapper_operation_duration_seconds_sum{kind=\"restart\",status=\"succeeded\"} 2.0",
+        "etcd_wrapper_operation_duration_seconds_sum{kind=\"restart\",status=\"succeeded\"} 4.0",
         "etcd_wrapper_bootstrap_duration_seconds_sum{step=\"initializing\"} 3.0",
         "etcd_wrapper_leader_changes_total 1",
     ] {

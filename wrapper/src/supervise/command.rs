@@ -62,6 +62,17 @@ pub enum Shutdown {
     StopCall,
 }
 
+/// Where a member sits that is asked to give leadership away, as far as it is known when the call comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Seat {
+    Leads,
+    /// It leads, and there is no other voter.
+    LeadsAlone,
+    Follows,
+    /// etcd has not told: to be found out.
+    Unknown,
+}
+
 /// `ready=hold` of a start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HoldRequest {
@@ -121,7 +132,7 @@ pub enum Command {
     Start(StartRequest),
     Stop(StopRequest),
     Restart(RestartRequest),
-    TransferLeadership,
+    TransferLeadership(Seat),
     SetOverride(OverrideRequest),
     Shutdown(Shutdown),
 }

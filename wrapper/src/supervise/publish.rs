@@ -15,7 +15,7 @@ use super::view::{
 use crate::config::EtcdConfig;
 
 /// Finished operations that can still be asked for.
-const REMEMBERED: usize = 32;
+pub const REMEMBERED: usize = 32;
 
 /// The living child as the operating system knows it.
 #[derive(Clone, Debug)]
@@ -46,7 +46,8 @@ pub struct Chronicle {
     pub lock_note: Option<String>,
     override_expires: Option<SystemTime>,
     overridden: Option<state::Override>,
-    operations: VecDeque<OperationView>,
+    /// Shared with the views: copied only when one of them changes.
+    operations: Arc<VecDeque<OperationView>>,
     pub ready_once: bool,
     warnings: Vec<Warning>,
     data_dir: Option<std::path::PathBuf>,
@@ -70,7 +71,7 @@ impl Chronicle {
             lock_note: None,
             override_expires: None,
             overridden: None,
-            operations: VecDeque::new(),
+            operations: Arc::default(),
             ready_once: false,
             warnings: Vec::new(),
             data_dir: None,
@@ -103,7 +104,14 @@ impl Chronicle {
     }
 
     /// An operation has ended; its view is the newest one with this id.
-    pub fn finished(&mut self, id: u64, kind: OperationKind, outcome: &Outcome, now: SystemTime) {
+    pub fn finished(
+        &mut self,
+        id: u64,
+        kind: OperationKind,
+        outcome: &Outcome,
+        generation: u64,
+        now: SystemTime,
+    ) {
         let (status, changed, problem) = match outcome {
             Outcome::Succeeded { changed } => (OperationStatus::Succeeded, *changed, None),
             Outcome::Failed(refusal) => (OperationStatus::Failed, false, Some(refusal.clone())),
@@ -115,6 +123,8 @@ impl Chronicle {
         view.status = status;
         view.changed = changed;
         view.finished_at = Some(now);
+        let started = matches!(kind, OperationKind::Start | OperationKind::Restart);
+        view.generation = (started && status == OperationStatus::Succeeded).then_some(generation);
         view.problem = problem.map(|problem: Refusal| problem);
         view.last_error = last_error;
         if !failed {
@@ -123,12 +133,13 @@ impl Chronicle {
     }
 
     fn operation(&mut self, id: u64, kind: OperationKind, now: SystemTime) -> &mut OperationView {
-        let known = self.operations.iter().position(|operation| operation.id == id);
+        let operations = Arc::make_mut(&mut self.operations);
+        let known = operations.iter().position(|operation| operation.id == id);
         let place = known.unwrap_or_else(|| {
-            if self.operations.len() == REMEMBERED {
-                self.operations.pop_front();
+            if operations.len() == REMEMBERED {
+                operations.pop_front();
             }
-            self.operations.push_back(OperationView {
+            operations.push_back(OperationView {
                 id,
                 kind,
                 status: OperationStatus::Running,
@@ -136,19 +147,22 @@ impl Chronicle {
                 changed: true,
                 started_at: now,
                 finished_at: None,
+                generation: None,
                 problem: None,
                 last_error: None,
             });
-            self.operations.len() - 1
+            operations.len() - 1
         });
-        &mut self.operations[place]
+        &mut operations[place]
     }
 
     /// Takes in a new state; returns the phase that was left, if one was.
     pub fn follow(&mut self, state: &State, now: SystemTime) -> Option<Phase> {
         if let Some(op) = &state.op {
-            let phase = op.phase;
-            self.operation(op.id, op.kind(), now).phase = phase;
+            let shown = self.operations.back().map(|operation| (operation.id, operation.phase));
+            if shown != Some((op.id, op.phase)) {
+                self.operation(op.id, op.kind(), now).phase = op.phase;
+            }
         }
         if self.overridden != state.override_ {
             self.override_expires = state.override_.as_ref().and_then(|standing| Some(now + standing.ttl?));
@@ -242,7 +256,7 @@ impl Chronicle {
                 expires_at: self.override_expires,
                 durable: standing.durable,
             }),
-            operation: self.operations.back().cloned(),
+            operations: self.operations.clone(),
             ready_once: self.ready_once,
             warnings: self.warnings.clone(),
             data_dir: self.data_dir.clone(),

@@ -350,7 +350,8 @@ impl Supervisor {
         for effect in effects {
             if let Effect::Finished { id, kind, outcome } = effect {
                 info!(operation = id, ?kind, ?outcome, "operation finished");
-                self.chronicle.finished(*id, *kind, outcome, SystemTime::now());
+                let generation = self.state().generation;
+                self.chronicle.finished(*id, *kind, outcome, generation, SystemTime::now());
             }
         }
     }
@@ -394,7 +395,7 @@ impl Supervisor {
         if let Command::Start(start) = &request.command
             && let Some(posted) = &start.posted
         {
-            self.configs.insert(Arc::from(posted.digest.as_str()), posted.clone());
+            self.remember(posted.clone());
         }
         self.replies.insert(id, request.reply);
         self.feed(Event::Command(id, request.command));
@@ -491,15 +492,10 @@ impl Supervisor {
         self.feed(Event::Disk(state::Done::Prepared(done)));
     }
 
-    /// Keeps the newest configurations by digest: of the child, of the next generation, of the one before.
+    /// Keeps a configuration, and of the earlier ones those that the machine speaks of.
     fn remember(&mut self, config: Arc<EtcdConfig>) {
-        if self.configs.len() >= 8 {
-            let kept = [
-                self.state().child.as_ref().map(|child| child.plan.digest.clone()),
-                self.state().spawning.as_ref().map(|plan| plan.digest.clone()),
-            ];
-            self.configs.retain(|digest, _| kept.iter().flatten().any(|keep| keep == digest));
-        }
+        let state = self.state.as_ref().expect("taken only within feed");
+        self.configs.retain(|digest, _| state.speaks_of(digest));
         self.configs.insert(Arc::from(config.digest.as_str()), config);
     }
 

@@ -27,7 +27,7 @@ pub use facts::{
 };
 pub use rules::{Rule, Rules};
 
-use super::command::{Code, Guard, HoldRequest, Refusal, Shutdown};
+use super::command::{Code, Command, Guard, HoldRequest, Refusal, Shutdown};
 use super::view::{Intent, Mode, OperationPhase, OverrideMode, SidecarWord};
 
 /// Everything there is to know. Owned by one task.
@@ -103,6 +103,26 @@ impl State {
     /// A stop has begun: readiness is gone, leadership is on its way.
     pub fn draining(&self) -> bool {
         self.child.as_ref().is_some_and(|child| child.ending.is_some())
+    }
+
+    /// Does a child, a launch, a restart or a command at the gate rest on the configuration with this digest?
+    pub fn speaks_of(&self, digest: &str) -> bool {
+        let launch = match &self.phase {
+            Phase::Initializing(_, launch) | Phase::Configuring(launch) => launch.plan.as_ref(),
+            _ => None,
+        };
+        let next = match &self.op {
+            Some(Op { work: Work::Restart { next, .. }, .. }) => next.plan.as_ref(),
+            _ => None,
+        };
+        let posted = match &self.gate {
+            Some(Gate { command: Command::Start(start), .. }) => start.posted.as_ref(),
+            _ => None,
+        };
+        let child = self.child.as_ref().map(|child| &child.plan);
+        let plans = [launch, next, child, self.spawning.as_ref()];
+        plans.iter().flatten().any(|plan| *plan.digest == *digest)
+            || posted.is_some_and(|config| config.digest == digest)
     }
 
     fn rule(&self, rule: Rule) -> bool {

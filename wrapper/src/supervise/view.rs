@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The names of the supervisor's states and the value it publishes. Written by the supervisor task alone,
 //! read by everybody through a watch channel; holds no behaviour.
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -266,6 +267,8 @@ pub struct OperationView {
     pub changed: bool,
     pub started_at: SystemTime,
     pub finished_at: Option<SystemTime>,
+    /// The generation that a start or restart brought up.
+    pub generation: Option<u64>,
     /// Set when `status` is `Failed`.
     pub problem: Option<super::command::Refusal>,
     pub last_error: Option<String>,
@@ -300,12 +303,24 @@ pub struct CoreView {
     pub last_exit: Option<LastExit>,
     pub bootstrap: BootstrapView,
     pub override_: Option<OverrideView>,
-    /// The newest operation, finished or not.
-    pub operation: Option<OperationView>,
+    /// The last operations, oldest first, finished or not; at most one of them is alive.
+    pub operations: Arc<VecDeque<OperationView>>,
     /// etcd was ready once in this process's life.
     pub ready_once: bool,
     pub warnings: Vec<Warning>,
     pub data_dir: Option<PathBuf>,
     /// When the supervisor's loop last turned; `/livez` looks at nothing else.
     pub ticked: Instant,
+}
+
+impl CoreView {
+    /// The newest operation, finished or not.
+    pub fn operation(&self) -> Option<&OperationView> {
+        self.operations.back()
+    }
+
+    /// The operation `op-<id>`, as long as it is remembered.
+    pub fn operation_by_id(&self, id: u64) -> Option<&OperationView> {
+        self.operations.iter().find(|operation| operation.id == id)
+    }
 }

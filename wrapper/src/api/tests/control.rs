@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! `POST /v1/etcd/start` without a body.
+//! The verbs: what reaches the supervisor, and how its decisions are answered.
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::io::AsyncWriteExt;
@@ -8,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::rig::{Rig, read_reply, request, within};
 use crate::supervise::command::{Accepted, Code, Command, Refusal, Validation};
-use crate::supervise::view::{OperationKind, OperationPhase, OperationStatus, OperationView};
+use crate::supervise::view::{CoreView, OperationKind, OperationPhase, OperationStatus, OperationView};
 
 async fn send(rig: &Rig, target: &str, extra: &str) -> TcpStream {
     let mut stream = rig.connect().await;
@@ -26,10 +27,15 @@ fn operation(status: OperationStatus) -> OperationView {
         changed: true,
         started_at: SystemTime::now(),
         finished_at: done.then(SystemTime::now),
+        generation: done.then_some(4),
         problem: (status == OperationStatus::Failed)
             .then(|| Refusal { code: Code::SidecarUnavailable, detail: "refused".into() }),
         last_error: None,
     }
+}
+
+fn show(core: &mut CoreView, operation: OperationView) {
+    core.operations = Arc::new([operation].into());
 }
 
 #[tokio::test]
@@ -45,7 +51,7 @@ async fn an_accepted_start_is_a_202_with_its_operation() {
         }
         other => panic!("{other:?}"),
     }
-    rig.core.send_modify(|core| core.operation = Some(operation(OperationStatus::Running)));
+    rig.core.send_modify(|core| show(core, operation(OperationStatus::Running)));
     request.reply.send(Ok(Accepted { operation: Some(17), changed: true })).unwrap();
     let reply = read_reply(&mut caller).await;
     assert_eq!((reply.status, &reply.json()["id"]), (202, &"op-17".into()));
@@ -56,12 +62,11 @@ async fn a_caller_that_waits_gets_the_finished_operation_with_its_problem() {
     let mut rig = Rig::start();
     let mut caller = send(&rig, "/v1/etcd/start?wait=5m", "").await;
     let request = rig.command().await;
-    // Decided before the snapshot shows it: the wait must not take that for the end.
+    // What readers see comes first; the decision follows.
+    rig.core.send_modify(|core| show(core, operation(OperationStatus::Running)));
     request.reply.send(Ok(Accepted { operation: Some(17), changed: true })).unwrap();
     tokio::task::yield_now().await;
-    rig.core.send_modify(|core| core.operation = Some(operation(OperationStatus::Running)));
-    tokio::task::yield_now().await;
-    rig.core.send_modify(|core| core.operation = Some(operation(OperationStatus::Failed)));
+    rig.core.send_modify(|core| show(core, operation(OperationStatus::Failed)));
     let reply = read_reply(&mut caller).await;
     let document = reply.json();
     assert_eq!((reply.status, &document["status"]), (200, &"failed".into()));
@@ -111,11 +116,12 @@ async fn broken_requests_reach_nobody() {
     for (target, extra, code) in [
         ("/v1/etcd/start?forse=true", "", "unknown_field"),
         ("/v1/etcd/start?ready=hold", "", "invalid_value"),
-        (
-            "/v1/etcd/start",
-            "Content-Type: application/yaml\r\nContent-Length: 9\r\n",
-            "unsupported_media_type",
-        ),
+        ("/v1/etcd/start", "Content-Type: text/plain\r\nContent-Length: 9\r\n", "unsupported_media_type"),
+        ("/v1/etcd/start", "Content-Type: application/yaml\r\nContent-Length: 1048577\r\n", "too_large"),
+        ("/v1/etcd/stop", "Content-Length: 65537\r\n", "too_large"),
+        ("/v1/etcd/stop?force=true", "", "unknown_field"),
+        ("/v1/etcd/restart?config=file", "", "invalid_value"),
+        ("/v1/etcd/transfer-leadership", "Content-Length: 2\r\n", "unsupported_media_type"),
         ("/v1/etcd/start", "Origin: http://evil.example\r\n", "forbidden"),
     ] {
         let mut caller = send(&rig, target, extra).await;

@@ -54,7 +54,7 @@ pub(crate) fn core_view() -> CoreView {
             last_error: None,
         },
         override_: None,
-        operation: None,
+        operations: Arc::default(),
         ready_once: false,
         warnings: Vec::new(),
         data_dir: None,

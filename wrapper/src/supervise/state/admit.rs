@@ -11,7 +11,9 @@ use super::{
     Call, Code, Effect, Gate, Guard, HoldRequest, Intent, Job, Launch, Marker, NextGeneration, Op,
     OperationPhase, Outcome, Phase, Plan, Refusal, RequestId, StartTerms, State, Terms, Timer, Verdict, Work,
 };
-use crate::supervise::command::{Accepted, Command, RestartRequest, StartRequest, StopRequest, Validation};
+use crate::supervise::command::{
+    Accepted, Command, RestartRequest, Seat, StartRequest, StopRequest, Validation,
+};
 use crate::supervise::view::ConfigSource;
 
 /// A fact that an admission waits for.
@@ -79,7 +81,7 @@ impl State {
                 Command::Start(start) => self.admit_start(start, &facts, fx),
                 Command::Stop(stop) => self.admit_stop(stop, &facts, fx),
                 Command::Restart(restart) => self.admit_restart(restart, &facts, fx),
-                Command::TransferLeadership => self.admit_transfer(fx),
+                Command::TransferLeadership(seat) => self.admit_transfer(*seat, fx),
                 Command::SetOverride(change) => self.admit_override(change, &facts, fx),
                 Command::Shutdown(_) => Ok(UNCHANGED),
             }
@@ -475,7 +477,13 @@ impl State {
             (None, _) => return refuse(Code::NotRunning, "there is no etcd to restart; start one"),
         };
         let posted = child.plan.source == ConfigSource::Posted;
-        let refetch = restart.config_from_sidecar.unwrap_or(!posted) || !posted;
+        if restart.config_from_sidecar == Some(false) && !posted {
+            return refuse(
+                Code::InvalidValue,
+                "config=same is for a posted configuration; this one is fetched anew on every start",
+            );
+        }
+        let refetch = restart.config_from_sidecar.unwrap_or(!posted);
         let kept = (!refetch).then(|| child.plan.clone());
         if let Some(plan) = &kept {
             if plan.force_new_cluster {
@@ -501,12 +509,17 @@ impl State {
         Ok(self.begin_op(Work::Restart { terms, next }, phase))
     }
 
-    fn admit_transfer(&mut self, fx: &mut Vec<Effect>) -> Admission {
+    fn admit_transfer(&mut self, seat: Seat, fx: &mut Vec<Effect>) -> Admission {
         if self.op.is_some() {
             return refuse(Code::OperationInProgress, "another operation is in progress");
         }
         if self.phase != Phase::Running {
             return refuse(Code::NotRunning, "etcd is not running");
+        }
+        match seat {
+            Seat::Follows => return Ok(UNCHANGED),
+            Seat::LeadsAlone => return refuse(Code::NoCandidate, "there is no other voter"),
+            Seat::Leads | Seat::Unknown => {}
         }
         fx.push(Effect::Transfer);
         Ok(self.begin_op(Work::Transfer, OperationPhase::Transferring))

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every verb against every phase, and what a verb in flight does to the next one.
 use super::*;
-use crate::supervise::command::{Guard, RestartRequest, StartRequest, StopRequest, Validation};
+use crate::supervise::command::{Guard, RestartRequest, Seat, StartRequest, StopRequest, Validation};
 use crate::supervise::view::Phase as Name;
 
 /// A machine that rests in this phase.
@@ -67,6 +67,7 @@ fn every_verb_meets_every_phase() {
     let no = Refused(NotRunning);
     let busy = Refused(Busy);
     let bye = Refused(ShuttingDown);
+    let alone = Refused(Code::NoCandidate);
     // held, initializing, configuring, starting, running, stopping, stopped, backoff, exiting
     let table = [
         (Line::Start(None).command(true), [op, op, op, op, Unchanged, busy, op, op, bye]),
@@ -74,7 +75,10 @@ fn every_verb_meets_every_phase() {
         (Line::Stop.command(true), [Unchanged, op, op, op, op, op, Unchanged, op, bye]),
         (Line::StopHold('a').command(true), [Changed, op, op, op, op, op, Changed, op, bye]),
         (Line::Restart.command(true), [no, no, no, busy, op, busy, no, no, bye]),
-        (Command::TransferLeadership, [no, no, no, no, op, busy, no, no, bye]),
+        (Command::TransferLeadership(Seat::Leads), [no, no, no, no, op, busy, no, no, bye]),
+        (Command::TransferLeadership(Seat::Unknown), [no, no, no, no, op, busy, no, no, bye]),
+        (Command::TransferLeadership(Seat::Follows), [no, no, no, no, Unchanged, busy, no, no, bye]),
+        (Command::TransferLeadership(Seat::LeadsAlone), [no, no, no, no, alone, busy, no, no, bye]),
         (
             Line::Unready('a').command(true),
             [Changed, Changed, Changed, Changed, Changed, Changed, Changed, Changed, bye],
@@ -121,6 +125,25 @@ fn a_restart_during_anything_conflicts() {
     let mut bench = at(Name::Running);
     bench.say(Line::Restart).expect("a restart");
     assert_eq!(bench.say(Line::Restart).expect_err("another").code, Code::OperationInProgress);
+}
+
+#[test]
+fn only_a_posted_configuration_is_started_again_as_it_was() {
+    let same = || RestartRequest { config_from_sidecar: Some(false), ..explore::restart() };
+    let mut bench = at(Name::Running);
+    let refused = bench.ask(Command::Restart(same())).expect_err("a served configuration is fetched anew");
+    assert_eq!(refused.code, Code::InvalidValue);
+
+    let mut bench = at(Name::Held);
+    bench.say(Line::StartPosted).expect("a start");
+    bench.running();
+    bench.ask(Command::Restart(same())).expect("the posted one again");
+    bench.until(|state| state.phase == Phase::Stopping).ended(BY_TERM).running();
+    assert_eq!(bench.state.child.as_ref().map(|child| child.plan.is_posted()), Some(true));
+    let served = RestartRequest { config_from_sidecar: Some(true), ..explore::restart() };
+    bench.ask(Command::Restart(served)).expect("the sidecar's");
+    bench.until(|state| state.phase == Phase::Stopping).ended(BY_TERM).running();
+    assert_eq!(bench.state.child.as_ref().map(|child| child.plan.is_posted()), Some(false));
 }
 
 #[test]

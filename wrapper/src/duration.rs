@@ -44,6 +44,14 @@ impl GoDuration {
     }
 }
 
+/// Reads a duration that is not negative.
+///
+/// # Errors
+/// Go would not read it, or it is negative.
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
+    text.parse::<GoDuration>()?.to_std()
+}
+
 impl From<Duration> for GoDuration {
     /// Saturates at Go's largest duration.
     fn from(duration: Duration) -> Self {
