@@ -37,6 +37,7 @@ mod standing;
 mod status;
 mod stop_call;
 mod three_members;
+mod three_members_verbs;
 mod tls_broken;
 mod tls_matrix;
 mod tls_reload;
