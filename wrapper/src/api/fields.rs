@@ -109,10 +109,10 @@ impl Fields {
     }
 }
 
-/// The refusal of a field's value, or of its absence.
-pub(super) fn refused(name: &str, detail: impl Into<String>) -> Problem {
+/// The refusal of a value, or of its absence; `pointer` is the field's, or a parameter's name.
+pub(super) fn refused(pointer: &str, detail: impl Into<String>) -> Problem {
     let detail = detail.into();
-    let errors = vec![FieldError { pointer: pointer(name), detail: detail.clone(), suggestion: None }];
+    let errors = vec![FieldError { pointer: pointer.into(), detail: detail.clone(), suggestion: None }];
     Problem { code: Code::InvalidValue, detail, errors }
 }
 
@@ -122,7 +122,7 @@ fn invalid(name: &str, value: &Value, wanted: &str) -> Problem {
         shown.truncate(shown.floor_char_boundary(80));
         shown.push('…');
     }
-    refused(name, format!("field {name} is {shown}, it must be {wanted}"))
+    refused(&pointer(name), format!("field {name} is {shown}, it must be {wanted}"))
 }
 
 /// A JSON pointer (RFC 6901).

@@ -57,8 +57,12 @@ pub(super) fn posted(bytes: Bytes) -> Result<Arc<EtcdConfig>, Problem> {
 }
 
 pub(super) fn start(query: &Query, posted: Option<Arc<EtcdConfig>>) -> Result<StartRequest, Problem> {
-    let reason = checked_reason(query.get("reason").unwrap_or_default())?;
-    let owner = query.get("owner").filter(|owner| !owner.is_empty()).map(checked_owner).transpose()?;
+    let reason = checked_reason("reason", query.get("reason").unwrap_or_default())?;
+    let owner = query
+        .get("owner")
+        .filter(|owner| !owner.is_empty())
+        .map(|owner| checked_owner("owner", owner))
+        .transpose()?;
     let hold = match (query.get("ready"), &owner) {
         (None | Some("auto"), _) => None,
         (Some("hold"), Some(owner)) => Some(HoldRequest { owner: owner.clone(), reason }),
@@ -73,11 +77,11 @@ pub(super) fn start(query: &Query, posted: Option<Arc<EtcdConfig>>) -> Result<St
 pub(super) fn stop(body: &Fields) -> Result<StopRequest, Problem> {
     body.only(STOP_BODY)?;
     let Ending { grace, transfer, guard, force, if_generation, reason } = ending(body)?;
-    let owner = body.text("owner")?.map(checked_owner).transpose()?;
+    let owner = body.text("owner")?.map(|owner| checked_owner("/owner", owner)).transpose()?;
     let hold = match (body.flag("hold")?.unwrap_or_default(), owner) {
         (false, None) => None,
         (false, Some(_)) => {
-            return Err(refused("owner", "an owner is one of a hold: it goes with \"hold\": true"));
+            return Err(refused("/owner", "an owner is one of a hold: it goes with \"hold\": true"));
         }
         (true, owner) => Some(HoldRequest { owner: owner.unwrap_or_default(), reason: reason.clone() }),
     };
@@ -109,26 +113,26 @@ pub(super) fn restart(query: &Query, body: &Fields) -> Result<RestartRequest, Pr
 /// `PUT /v1/readiness`.
 pub(super) fn put_readiness(body: &Fields) -> Result<OverrideRequest, Problem> {
     body.only(READINESS_BODY)?;
-    let mode = body.word("mode", MODES)?.ok_or_else(|| refused("mode", "mode is ready, unready or auto"))?;
-    let owner = body.text("owner")?.map(checked_owner).transpose()?;
-    let reason = checked_reason(body.text("reason")?.unwrap_or_default())?;
+    let mode = body.word("mode", MODES)?.ok_or_else(|| refused("/mode", "mode is ready, unready or auto"))?;
+    let owner = body.text("owner")?.map(|owner| checked_owner("/owner", owner)).transpose()?;
+    let reason = checked_reason("/reason", body.text("reason")?.unwrap_or_default())?;
     let force = body.flag("force")?.unwrap_or_default();
     let endless = body.text("ttl").is_ok_and(|ttl| ttl == Some("none"));
     let ttl = if endless { None } else { body.duration("ttl", Duration::from_secs(1), DAY)? };
     if mode.is_some() && owner.is_none() {
         return Err(refused(
-            "owner",
+            "/owner",
             "an override has an owner, who alone may renew or end it without force",
         ));
     }
     match (mode, ttl, endless) {
         (None, None, false) | (Some(_), Some(_), _) | (Some(OverrideMode::Unready), None, true) => {}
-        (None, ..) => return Err(refused("ttl", "auto ends what stands: it has no ttl")),
+        (None, ..) => return Err(refused("/ttl", "auto ends what stands: it has no ttl")),
         (Some(OverrideMode::Ready), None, _) => {
-            return Err(refused("ttl", "ready needs a ttl from 1s to 24h: it must end by itself"));
+            return Err(refused("/ttl", "ready needs a ttl from 1s to 24h: it must end by itself"));
         }
         (Some(OverrideMode::Unready), None, false) => {
-            return Err(refused("ttl", "unready needs a ttl from 1s to 24h, or \"none\""));
+            return Err(refused("/ttl", "unready needs a ttl from 1s to 24h, or \"none\""));
         }
     }
     Ok(OverrideRequest { mode, ttl, owner, reason, force })
@@ -137,7 +141,7 @@ pub(super) fn put_readiness(body: &Fields) -> Result<OverrideRequest, Problem> {
 /// `DELETE /v1/readiness`.
 pub(super) fn delete_readiness(query: &Query) -> Result<OverrideRequest, Problem> {
     query.only(&["owner", "force"])?;
-    let owner = query.get("owner").map(checked_owner).transpose()?;
+    let owner = query.get("owner").map(|owner| checked_owner("owner", owner)).transpose()?;
     Ok(OverrideRequest { mode: None, ttl: None, owner, reason: String::new(), force: query.flag("force")? })
 }
 
@@ -168,27 +172,27 @@ fn ending(body: &Fields) -> Result<Ending, Problem> {
         guard: body.word("guard", GUARDS)?.unwrap_or(Guard::Quorum),
         force: body.flag("force")?.unwrap_or_default(),
         if_generation: body.number("ifGeneration")?,
-        reason: checked_reason(body.text("reason")?.unwrap_or_default())?,
+        reason: checked_reason("/reason", body.text("reason")?.unwrap_or_default())?,
     })
 }
 
 /// An owner is written into a line of the hold file and compared as it stands.
-fn checked_owner(owner: &str) -> Result<String, Problem> {
+fn checked_owner(pointer: &str, owner: &str) -> Result<String, Problem> {
     let plain = !owner.is_empty() && owner.trim() == owner && !owner.chars().any(char::is_control);
     if !plain || owner.len() > LONGEST_OWNER {
         let detail = format!(
             "an owner is a name of at most {LONGEST_OWNER} bytes, without line breaks or white space at its ends"
         );
-        return Err(refused("owner", detail));
+        return Err(refused(pointer, detail));
     }
     Ok(owner.to_owned())
 }
 
-fn checked_reason(reason: &str) -> Result<String, Problem> {
+fn checked_reason(pointer: &str, reason: &str) -> Result<String, Problem> {
     let plain = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if reason.len() > LONGEST_REASON || !reason.chars().all(plain) {
         let detail = format!("a reason is text of at most {LONGEST_REASON} bytes without control characters");
-        return Err(refused("reason", detail));
+        return Err(refused(pointer, detail));
     }
     Ok(reason.to_owned())
 }
