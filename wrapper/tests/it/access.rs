@@ -30,6 +30,20 @@ type Call = (&'static str, &'static str);
 const PROBES: [Call; 4] = [("GET", "/readyz"), ("HEAD", "/readyz"), ("GET", "/livez"), ("GET", "/startupz")];
 const OPEN: [Call; 2] = [("GET", "/metrics"), ("GET", "/v1/version")];
 const READ: [Call; 3] = [("GET", "/v1/status"), ("GET", "/v1/leader"), ("GET", "/v1/readiness")];
+/// Further calls with their bodies, and what an admitted caller is told: all of them come to nothing.
+const READ_MORE: [(Call, &str, &str); 3] = [
+    (("GET", "/v1/operations/op-99"), "", "404 not_found"),
+    (("POST", "/v1/config/validate"), "", "400 bad_request"),
+    (("GET", "/v1/leader?confirm=maybe"), "", "422 invalid_value"),
+];
+const CONTROL_MORE: [(Call, &str, &str); 6] = [
+    (("POST", "/v1/etcd/stop"), r#"{"ifGeneration":99}"#, "412 generation_mismatch"),
+    (("POST", "/v1/etcd/restart"), r#"{"ifGeneration":99}"#, "412 generation_mismatch"),
+    (("POST", "/v1/etcd/transfer-leadership?wat=1s"), "", "400 unknown_field"),
+    (("POST", "/v1/etcd/start"), "name: a", "422 config_invalid"),
+    (("PUT", "/v1/readiness"), "{}", "422 invalid_value"),
+    (("DELETE", "/v1/readiness"), "", "200"),
+];
 const START: Call = ("POST", "/v1/etcd/start");
 const STOP: Call = ("POST", "/stop");
 
@@ -62,6 +76,12 @@ fn check(who: &str, caller: &Caller, headers: &[(&str, &str)], role: Role, refus
         assert_eq!(call(read), wanted(Role::Read), "{who}: {read:?}");
     }
     assert_eq!(call(START), wanted(Role::Control), "{who}: {START:?}");
+    for (needed, more) in [(Role::Read, &READ_MORE[..]), (Role::Control, &CONTROL_MORE)] {
+        for ((method, path), body, admitted) in more {
+            let wanted = if role >= needed { admitted } else { refusal };
+            assert_eq!(told(&caller.call(method, path, headers, body)), wanted, "{who}: {method} {path}");
+        }
+    }
     if role < Role::Control {
         assert_eq!(call(STOP), refusal, "{who}: {STOP:?}");
     }
@@ -157,6 +177,9 @@ fn j1_browsers_and_foreign_host_names_control_nothing(#[case] sides: Sides) {
     for headers in bad {
         assert_eq!(told(START, headers), "403 forbidden", "{headers:?}");
         assert_eq!(told(STOP, headers), "403 forbidden", "{headers:?}");
+        for (call, _, _) in CONTROL_MORE {
+            assert_eq!(told(call, headers), "403 forbidden", "{headers:?} {call:?}");
+        }
         assert_eq!(told(READ[0], headers), "200", "{headers:?}: reading is no control");
         assert_eq!(told(PROBES[0], headers), "200", "{headers:?}");
     }
@@ -182,6 +205,7 @@ fn j1_allow_remote_stop_opens_stop_and_nothing_else(#[case] sides: Sides) {
         false => (wrapper.caller().from(outside()), "403 forbidden"),
     };
     assert_eq!(told(&caller.post("/v1/etcd/start")), refusal);
+    assert_eq!(told(&caller.post("/v1/etcd/stop")), refusal, "the process may be ended, etcd not be stopped");
     assert_eq!(told(&caller.get("/v1/status")), refusal);
     let stop = |headers: &[(&str, &str)]| told(&caller.call("POST", "/stop", headers, ""));
     assert_eq!(stop(&[("origin", "http://evil.example")]), "403 forbidden", "a browser is never Go's caller");
