@@ -51,6 +51,11 @@ pub(super) fn check_type(headers: &HeaderMap, wanted: MediaType) -> Result<(), P
     refuse(format!("a body of type {essence:?} is not taken here; send it with 'Content-Type: {}'", known[0]))
 }
 
+/// Does the head say that a configuration follows?
+pub(super) fn means_yaml(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::CONTENT_TYPE) && check_type(headers, MediaType::Yaml).is_ok()
+}
+
 /// The whole body.
 ///
 /// # Errors
@@ -106,6 +111,7 @@ mod tests {
             assert_eq!(verdict(header::CONTENT_TYPE, value, MediaType::Yaml), yaml, "{value}");
         }
         assert!(check_type(&HeaderMap::new(), MediaType::Yaml).is_ok());
+        assert!(!means_yaml(&HeaderMap::new()));
         assert!(!verdict(header::CONTENT_ENCODING, "gzip", MediaType::Yaml));
         assert!(verdict(header::CONTENT_ENCODING, "identity", MediaType::Yaml));
     }

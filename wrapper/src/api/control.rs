@@ -90,6 +90,12 @@ impl Api {
                         body::check_type(&head.headers, MediaType::Yaml)?;
                         Some(requests::posted(body::read(body, config::MAX_POSTED_BYTES).await?)?)
                     }
+                    // An empty file posted by mistake must not become a start with another configuration.
+                    false if body::means_yaml(&head.headers) => {
+                        let detail = "the body is to be an etcd configuration, and it is empty; \
+                                      without a Content-Type the sidecar's is taken";
+                        return Err(Problem::new(Code::BadRequest, detail));
+                    }
                     false => None,
                 };
                 let start = Command::Start(requests::start(&query, posted)?);

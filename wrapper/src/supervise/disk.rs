@@ -173,6 +173,11 @@ impl Desk {
     fn inspect(&self, config: &EtcdConfig) -> Result<(), Refusal> {
         config::guard_data_dir(&config.data_dir, &self.paths.home, &self.paths.state_dir)
             .map_err(|detail| refusal(Code::DataDirRefused, detail))?;
+        // Known before the running etcd is stopped. What is ours is mended before the start.
+        if !modes::is_ours(&config.data_dir) {
+            modes::check_writable("data directory", &config.data_dir)
+                .map_err(|detail| refusal(Code::DataDirRefused, detail))?;
+        }
         tls::check::config(config).map_err(|error| refusal(Code::FileUnreadable, error))
     }
 
@@ -283,6 +288,27 @@ mod tests {
         let free = run(&disk, &mut completions, Job::ProbeLocks).await;
         assert_eq!((free.done, free.held), (Done::Probed(false), None));
         assert_eq!(run(&disk, &mut completions, Job::Lock(Some(plan))).await.done, Done::Locked(Ok(true)));
+    }
+
+    #[test]
+    fn a_data_directory_that_cannot_be_used_is_refused_before_anything_is_stopped() {
+        let dir = tempfile::tempdir().unwrap();
+        let in_the_way = dir.path().join("file");
+        std::fs::write(&in_the_way, "").unwrap();
+        let state_dir = dir.path().join("state");
+        let paths = Paths { home: state_dir.clone(), state_dir, config_file: None };
+        let desk = Desk { paths, lock: None, data_dir: None, held: None, notes: Vec::new(), config: None };
+        let inspect = |data_dir: &Path| {
+            let text = format!(
+                "name: a\ndata-dir: {}\nlisten-client-urls: http://0.0.0.0:2379\ninitial-cluster: a=http://h:2380\n",
+                data_dir.display()
+            );
+            desk.inspect(&EtcdConfig::parse(text.into()).unwrap())
+        };
+        for refused in [&in_the_way, &in_the_way.join("deeper"), Path::new("/")] {
+            assert_eq!(inspect(refused).unwrap_err().code, Code::DataDirRefused, "{}", refused.display());
+        }
+        assert_eq!(inspect(&dir.path().join("new.etcd")), Ok(()));
     }
 
     #[tokio::test]

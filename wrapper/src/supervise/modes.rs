@@ -279,6 +279,12 @@ pub fn check_writable(what: &str, dir: &Path) -> Result<(), String> {
     })
 }
 
+/// A directory of ours: whatever its mode, [`repair`] makes it one that we can work in.
+pub fn is_ours(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir)
+        .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw())
+}
+
 /// A path with what decides whether we may use it: mode, owner, our uid.
 pub fn describe(path: &Path) -> String {
     let uid = rustix::process::geteuid();

@@ -118,6 +118,7 @@ async fn broken_requests_reach_nobody() {
         ("/v1/etcd/start?ready=hold", "", "invalid_value"),
         ("/v1/etcd/start", "Content-Type: text/plain\r\nContent-Length: 9\r\n", "unsupported_media_type"),
         ("/v1/etcd/start", "Content-Type: application/yaml\r\nContent-Length: 1048577\r\n", "too_large"),
+        ("/v1/etcd/start", "Content-Type: application/yaml\r\nContent-Length: 0\r\n", "bad_request"),
         ("/v1/etcd/stop", "Content-Length: 65537\r\n", "too_large"),
         ("/v1/etcd/stop?force=true", "", "unknown_field"),
         ("/v1/etcd/restart?config=file", "", "invalid_value"),
