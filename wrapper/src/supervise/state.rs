@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The state machine: `step(state, event) -> (state, effects)`, pure. No clock, no I/O, no randomness: they come in as
 //! events. Every event first changes facts, then `drive` looks at all facts and issues what is missing next, so that
-//! no path can forget a step. The parts: `dialogue` (talking to the sidecar), `admit` (commands), `launch` (the way to a
-//! running child), `ending` (the way down), `hold` (overrides and the hold file).
+//! no path can forget a step. The parts: `dialogue` (talking to the sidecar), `admit` (commands), `gate` (what a
+//! command waits for), `restart`, `launch` (the way to a
+//! running child), `ending` (the way down of a child), `leaving` (of the process), `hold` (overrides and the hold file).
 mod admit;
 mod dialogue;
 mod ending;
@@ -11,8 +12,11 @@ mod event;
 #[cfg(test)]
 mod explore;
 mod facts;
+mod gate;
 mod hold;
 mod launch;
+mod leaving;
+mod restart;
 mod rules;
 #[cfg(test)]
 mod tests;

@@ -1,90 +1,25 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! The way down: stop, restart, shutdown, crash. Decides what an end was worth (marker, validation) and how the process
-//! leaves.
-//!
-//! Long: all ways down meet in the same few facts, and are to be read together.
+//! The way down of one child: drained, guarded, ended step by step, or crashed; and what its end was worth. How the
+//! process leaves is `leaving`.
 use std::time::Duration;
 
 use super::{
-    Asker, Child, Code, Effect, Ending, EndingStage, Exit, ExitPlan, Guard, Intent, Job, Launch, Op,
-    OperationPhase, Outcome, Phase, Plan, Refusal, Rule, Shutdown, Sig, State, Terms, Timer, Verdict, Why,
-    Work,
+    Asker, Child, Code, Effect, Ending, EndingStage, Exit, Guard, Intent, Op, OperationPhase, Outcome, Phase,
+    Refusal, Rule, Sig, State, Terms, Timer, Verdict, Why, Work,
 };
-use crate::supervise::command::Validation;
 use crate::supervise::view::{ConfigSource, ExitStatus};
 
 const TRANSFER_LIMIT: Duration = Duration::from_secs(3);
 const QUIT_LIMIT: Duration = Duration::from_secs(2);
 /// SIGKILL was sent and nothing came: the child hangs in the kernel. The parent-death signal is all that is left.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
-const FORCED_LIMIT: Duration = Duration::from_millis(800);
+pub(super) const FORCED_LIMIT: Duration = Duration::from_millis(800);
 const CRASH_BUDGET: u8 = 5;
-const SIGTERM: i32 = 15;
+pub(super) const SIGTERM: i32 = 15;
 /// How long a stop waits for a round of which nothing is heard.
 pub(super) const SILENT_ROUND: Duration = Duration::from_secs(60);
-
 impl State {
-    /// SIGTERM, SIGINT or `/stop`. Outranks everything; a second signal forces.
-    pub(super) fn on_shutdown(&mut self, shutdown: Shutdown, fx: &mut Vec<Effect>) {
-        let signal = u8::from(shutdown != Shutdown::StopCall);
-        if let Some(plan) = &mut self.exit {
-            plan.signals = plan.signals.saturating_add(signal).min(2);
-            if signal == 1 && plan.signals >= 2 && !plan.forced {
-                plan.forced = true;
-                if self.child.is_none() && matches!(plan.why, Why::Requested(_)) {
-                    let detail =
-                        "a second signal forced the end; the last writes to disk were not waited for";
-                    plan.exit = Some(Exit { code: 1, cause: "forced", detail: detail.into() });
-                }
-                self.kill_now(FORCED_LIMIT, fx);
-            }
-            return;
-        }
-        self.leave(Why::Requested(shutdown), signal, Outcome::Superseded, fx);
-        self.end_child_for_exit(Asker::Shutdown, fx);
-    }
-
-    /// The process ends with this exit, of its own accord.
-    pub(super) fn end_process(&mut self, exit: Exit, fx: &mut Vec<Effect>) {
-        if self.exit.is_some() {
-            return;
-        }
-        let problem = Refusal { code: Code::Failed, detail: exit.detail.clone() };
-        self.leave(Why::Fault(exit), 0, Outcome::Failed(problem), fx);
-        self.end_child_for_exit(Asker::Ourselves, fx);
-    }
-
-    fn leave(&mut self, why: Why, signals: u8, outcome: Outcome, fx: &mut Vec<Effect>) {
-        self.exit = Some(ExitPlan { why, forced: false, signals, marker_settled: true, exit: None });
-        self.intent = Intent::Exit;
-        self.phase = Phase::Exiting;
-        self.finish_op(outcome, fx);
-        self.cancel_call(fx);
-        self.unpause(fx);
-        self.stop_timing_ready(fx);
-        fx.push(Effect::CancelTurn);
-    }
-
-    fn end_child_for_exit(&mut self, asker: Asker, fx: &mut Vec<Effect>) {
-        let grace = self.settings.grace;
-        let Some(child) = &mut self.child else { return };
-        match &mut child.ending {
-            None => {
-                let terms = Terms { grace, transfer: false, guard: Guard::None, force: false };
-                self.begin_ending(terms, asker, fx);
-            }
-            // A verb's stop runs already: it goes on, but not beyond our own grace (safety.md 17).
-            Some(ending) => {
-                child.no_marker = true;
-                fx.push(Effect::ArmAtMost(Timer::Grace, grace));
-                if matches!(ending.stage, EndingStage::Transferring | EndingStage::Guarding) {
-                    self.terminate(fx);
-                }
-            }
-        }
-    }
-
     /// Draining begins: from here on the member is not ready, and says that it is leaving.
     pub(super) fn begin_ending(&mut self, terms: Terms, asker: Asker, fx: &mut Vec<Effect>) {
         let Some(child) = &mut self.child else { return };
@@ -128,7 +63,7 @@ impl State {
         }
     }
 
-    fn terminate(&mut self, fx: &mut Vec<Effect>) {
+    pub(super) fn terminate(&mut self, fx: &mut Vec<Effect>) {
         self.set_ending_stage(EndingStage::Terminating);
         self.set_op_phase(OperationPhase::Stopping);
         fx.push(Effect::Disarm(Timer::Transfer));
@@ -145,7 +80,7 @@ impl State {
         self.child.as_ref()?.ending.as_ref().map(|ending| ending.stage)
     }
 
-    fn kill_now(&mut self, limit: Duration, fx: &mut Vec<Effect>) {
+    pub(super) fn kill_now(&mut self, limit: Duration, fx: &mut Vec<Effect>) {
         if self.child.is_some() {
             self.set_ending_stage(EndingStage::Killing);
             fx.push(Effect::Disarm(Timer::Grace));
@@ -161,17 +96,6 @@ impl State {
 
     pub(super) fn killing(&self) -> bool {
         self.ending_stage() == Some(EndingStage::Killing)
-    }
-
-    /// An agent was promised the directory while the process is leaving: it may be working there before the next one
-    /// comes up.
-    pub(super) fn leave_no_marker(&mut self) {
-        if let Some(child) = &mut self.child {
-            child.no_marker = true;
-        }
-        if let Some(plan) = &mut self.exit {
-            plan.marker_settled = true;
-        }
     }
 
     /// A time limit of the ending ran out: the next harder means.
@@ -315,37 +239,6 @@ impl State {
         }
     }
 
-    /// A shutdown has lost its child: the exit code, and whether the end deserves a marker (safety.md 10).
-    fn exit_after(&mut self, child: &Child, status: ExitStatus, clean: bool) {
-        let rules = self.settings.rules;
-        let marker_on_stop = self.settings.marker_on_stop;
-        let Some(plan) = &mut self.exit else { return };
-        let shutdown = match &plan.why {
-            Why::Requested(shutdown) => *shutdown,
-            Why::Fault(exit) => {
-                plan.exit = Some(exit.clone());
-                return;
-            }
-        };
-        let stage = child.ending.as_ref().map(|ending| ending.stage);
-        let gentle = matches!(status, ExitStatus::Exited(0) | ExitStatus::Signaled(SIGTERM));
-        let (code, cause, detail) = if plan.forced {
-            (1, "forced", "a second signal forced the end; etcd was killed")
-        } else if matches!(stage, Some(EndingStage::Quitting | EndingStage::Killing)) {
-            (13, "killed", "etcd did not end within the grace period and had to be killed")
-        } else if gentle {
-            (0, "requested", "")
-        } else {
-            (10, "etcd_ended", "etcd was asked to end and ended in another way")
-        };
-        plan.exit = Some(Exit { code, cause, detail: detail.into() });
-        let own = child.plan.source != ConfigSource::Posted && child.plan.fsync
-            || !rules.on(Rule::MarkerOnlyForOwnDirectory);
-        let wanted = marker_on_stop || shutdown != Shutdown::StopCall;
-        let by_shutdown = !child.no_marker || !rules.on(Rule::MarkerOnlyAfterShutdown);
-        plan.marker_settled = !(clean && own && wanted && by_shutdown && !plan.forced);
-    }
-
     /// Nobody asked for this end.
     fn crashed(&mut self, child: &Child, status: ExitStatus, recent_crashes: u8, fx: &mut Vec<Effect>) {
         let detail = match status {
@@ -364,30 +257,6 @@ impl State {
             let doublings = recent_crashes.saturating_sub(1).min(5);
             let pause = Duration::from_secs(1 << doublings).min(Duration::from_secs(30));
             fx.push(Effect::Arm(Timer::Backoff, pause));
-        }
-    }
-
-    /// The second half of a restart (safety.md 12).
-    fn next_generation(
-        &mut self,
-        old: &Plan,
-        plan: Plan,
-        validation: Validation,
-        clean: bool,
-        fx: &mut Vec<Effect>,
-    ) {
-        let same = old.source == plan.source && old.data_dir == plan.data_dir && old.fsync && plan.fsync;
-        // A round that `force` stepped over may still be at work: then the sidecar has the last word again.
-        let over = !self.round.may_run() || !self.rule(Rule::RestartHeedsRound);
-        let let_through = clean && same && over || !self.rule(Rule::RestartValidates);
-        let posted = plan.source == ConfigSource::Posted;
-        let launch = Launch::with(plan);
-        self.set_op_phase(OperationPhase::Validating);
-        match validation {
-            Validation::Ask(mode) => self.bootstrap(false, launch, Some(mode), fx),
-            Validation::Auto if !posted && !let_through => self.bootstrap(false, launch, None, fx),
-            Validation::Auto if !posted => self.configure(Launch { vouched: true, ..launch }),
-            Validation::Auto | Validation::None => self.configure(launch),
         }
     }
 
@@ -433,56 +302,10 @@ impl State {
             self.finish_op(Outcome::Failed(super::launch::initialization_in_progress()), fx);
         }
     }
-
-    pub(super) fn drive_exit(&mut self, fx: &mut Vec<Effect>) {
-        // A hold that is being written is kept: the process waits for it, unless it is forced.
-        let writing = matches!(self.disk, Some(Job::WriteHold(_)));
-        let Some(plan) = &mut self.exit else { return };
-        if writing && !plan.forced {
-            return;
-        }
-        let stuck = plan.exit.as_ref().is_some_and(|exit| exit.cause == "child_stuck");
-        if self.child.is_some() && !stuck {
-            return;
-        }
-        let exit = plan.exit.clone().unwrap_or_else(|| match &plan.why {
-            Why::Requested(_) => Exit { code: 0, cause: "requested", detail: String::new() },
-            Why::Fault(exit) => exit.clone(),
-        });
-        match (&plan.why, plan.marker_settled) {
-            (Why::Requested(shutdown), false) if !plan.forced => {
-                let word = *shutdown;
-                if self.disk.is_none() {
-                    self.job(Job::WriteMarker(word), fx);
-                }
-            }
-            _ => {
-                self.exited = true;
-                fx.push(Effect::Exit(exit));
-            }
-        }
-    }
-}
-
-impl State {
-    /// Would this end of the living child be a clean one?
-    pub fn end_is_clean(&self, status: ExitStatus) -> bool {
-        self.child.as_ref().is_some_and(|child| is_clean(child, status, &self.settings.rules))
-    }
-}
-
-impl ExitPlan {
-    /// Why the process ends, in a word.
-    pub fn cause(&self) -> &'static str {
-        match &self.why {
-            Why::Requested(_) => "shutdown",
-            Why::Fault(exit) => exit.cause,
-        }
-    }
 }
 
 /// etcd.md 2: READY was seen, then we asked, then it ended by that signal or with 0, unforced.
-fn is_clean(child: &Child, status: ExitStatus, rules: &super::Rules) -> bool {
+pub(super) fn is_clean(child: &Child, status: ExitStatus, rules: &super::Rules) -> bool {
     let Some(ending) = &child.ending else { return false };
     let gentle = ending.stage == EndingStage::Terminating
         && matches!(status, ExitStatus::Exited(0) | ExitStatus::Signaled(SIGTERM));

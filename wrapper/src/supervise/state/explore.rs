@@ -17,7 +17,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 pub(super) use cast::{Line, config, plan, restart, start, stop};
 use world::{Act, Dir, Sidecar, Stage, World};
 
-use super::admit::Need;
+use super::gate::Need;
 use super::{Intent, Marker, Phase, Rules, State};
 
 impl State {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::admit::{Facts, Need};
+use super::gate::{Facts, Need};
 use super::{Dialogue, Exit, Plan, RequestId, Rules};
 use crate::config::EtcdConfig;
 use crate::supervise::command::{Command, Guard, HoldRequest, Shutdown, Validation};

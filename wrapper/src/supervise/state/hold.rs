@@ -3,7 +3,7 @@
 //! Readiness overrides and the hold file: who may set and end them, and when the file goes (safety.md 13–16).
 use std::sync::Arc;
 
-use super::admit::{Facts, Pause};
+use super::gate::{Facts, Pause};
 use super::{Code, Effect, HoldRequest, Job, Override, OverrideMode, Phase, Refusal, Rule, State, Timer};
 use crate::supervise::command::{Accepted, OverrideRequest, StartRequest, StopRequest};
 
