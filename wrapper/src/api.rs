@@ -10,9 +10,11 @@ mod body;
 pub mod connections;
 pub mod control;
 pub mod documents;
+pub mod events;
 mod fields;
 pub mod flush;
 pub mod listener;
+mod payload;
 pub mod probes;
 pub mod problem;
 pub mod publisher;
@@ -33,7 +35,6 @@ use std::sync::atomic::AtomicBool;
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -47,12 +48,11 @@ use crate::tls::TlsView;
 use self::auth::{Admission, Marks, Policy};
 use self::connections::Activity;
 use self::flush::Flushed;
+pub use self::payload::Body;
 use self::problem::{Code, Problem};
 use self::publisher::Published;
 use self::route::{Endpoint, Found, Route};
 
-/// An answer's body. Streams will widen it.
-pub type Body = Full<Bytes>;
 /// An answer.
 pub type Answer = Response<Body>;
 
@@ -94,6 +94,8 @@ pub struct Api {
     validations: Semaphore,
     /// Confirmations of leadership: each asks etcd three times.
     confirmations: Semaphore,
+    /// Streams of events that may be open.
+    streams: Arc<Semaphore>,
     /// True once the listener winds down; long-polls end then.
     closing: watch::Receiver<bool>,
 }
@@ -124,6 +126,7 @@ impl Api {
     ) -> Self {
         let long_polls = Semaphore::new(LONG_POLLS);
         let [postings, validations, confirmations] = [4, 2, 8].map(Semaphore::new);
+        let streams = Arc::new(Semaphore::new(events::STREAMS));
         let stop_taken = AtomicBool::new(false);
         Self {
             settings,
@@ -136,6 +139,7 @@ impl Api {
             postings,
             validations,
             confirmations,
+            streams,
             closing,
         }
     }
@@ -164,6 +168,7 @@ impl Api {
             Endpoint::Stop => self.stop(connection),
             Endpoint::Readiness => self.readiness(),
             Endpoint::Version => self.version(),
+            Endpoint::Events => self.events(connection, &request),
             Endpoint::Status => return self.later(template, connection, request, Self::status),
             Endpoint::Leader => return self.later(template, connection, request, Self::leader),
             Endpoint::SetReadiness => return self.later(template, connection, request, Self::set_readiness),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
@@ -34,6 +34,8 @@ use crate::tls::{self, reload, server::SelfSigned};
 
 /// Commands that may wait for the supervisor.
 const COMMANDS: usize = 32;
+/// Views of the supervisor that wait for the publisher, which is run after every few.
+const STEPS: usize = 64;
 /// How long the record may take to reach the disk.
 const RECORD: Duration = Duration::from_millis(500);
 /// How long the last lines may take to leave.
@@ -143,6 +145,7 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     let chronicle = Chronicle::new(epoch(), SystemTime::now());
     let metrics = Metrics::new();
     let (core, core_seen) = watch::channel(chronicle.view(&state, Instant::now()));
+    let (steps, steps_seen) = broadcast::channel(STEPS);
     let (living, living_seen) = watch::channel(None);
     let (member, member_seen) = watch::channel(Arc::default());
     let (commands, requests) = mpsc::channel(COMMANDS);
@@ -154,6 +157,7 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     let volume = volume::watch(core_seen.clone(), paths.state_dir.clone())
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
     let (publisher, published) = api::publisher::Publisher::new(views.clone(), metrics.clone(), volume);
+    let publisher = publisher.with_steps(steps_seen);
     let api = Arc::new(Api::new(
         api_settings(flags),
         views,
@@ -197,6 +201,7 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         completions,
         member: member_seen,
         core,
+        steps,
         living,
         hangup,
         metrics,

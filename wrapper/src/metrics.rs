@@ -12,6 +12,7 @@ use http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -48,6 +49,11 @@ struct SidecarLabels {
     outcome: &'static str,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
 /// The counters and histograms of this process. Cheap to clone; all clones count into the same.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -63,6 +69,9 @@ struct Counted {
     steps: Family<StepLabels, Histogram>,
     sidecar: Family<SidecarLabels, Counter>,
     leader_changes: Counter,
+    streams: Gauge,
+    dropped: Counter,
+    notified: Family<OutcomeLabels, Counter>,
     seen: Mutex<Seen>,
 }
 
@@ -106,8 +115,27 @@ impl Metrics {
             "Changes of the leader that this member saw",
             leader_changes.clone(),
         );
+        let streams = Gauge::default();
+        registry.register("event_streams", "Open streams of GET /v1/events", streams.clone());
+        let dropped = Counter::default();
+        let help = "Events that slow readers of streams did not get";
+        registry.register("events_dropped", help, dropped.clone());
+        let notified = Family::<OutcomeLabels, Counter>::default();
+        registry.register("notify", "Calls of --notify-url by outcome", notified.clone());
         let seen = Mutex::default();
-        let counted = Counted { registry, requests, exits, operations, steps, sidecar, leader_changes, seen };
+        let counted = Counted {
+            registry,
+            requests,
+            exits,
+            operations,
+            steps,
+            sidecar,
+            leader_changes,
+            streams,
+            dropped,
+            notified,
+            seen,
+        };
         Self { counted: Arc::new(counted) }
     }
 
@@ -120,6 +148,21 @@ impl Metrics {
     /// A request to the sidecar ended; both words are of a closed vocabulary.
     pub fn sidecar_request(&self, call: &'static str, outcome: &'static str) {
         self.counted.sidecar.get_or_create(&SidecarLabels { call, outcome }).inc();
+    }
+
+    /// So many streams more, or less.
+    pub fn streams(&self, change: i64) {
+        self.counted.streams.inc_by(change);
+    }
+
+    /// A stream left out so many events.
+    pub fn events_dropped(&self, events: u64) {
+        self.counted.dropped.inc_by(events);
+    }
+
+    /// A call of a webhook ended; the word is of a closed vocabulary.
+    pub fn notified(&self, outcome: &'static str) {
+        self.counted.notified.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
     /// Counts what changed since the last look: ends of etcd, finished operations, bootstrap steps, leader changes.

@@ -4,7 +4,7 @@
 //! never lock out a probe. Accepts and serves nothing.
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::task::{AbortHandle, Id};
@@ -12,6 +12,8 @@ use tokio::task::{AbortHandle, Id};
 /// A connection that neither waits for us nor does anything is dropped after this time. Idle ones go sooner, by the
 /// limit on reading a head; what is left for this one is a peer that does not read its answer.
 pub const STALLED_AFTER: Duration = Duration::from_secs(15);
+/// A stream whose reader takes nothing is dropped after this time. Something is sent to it every 15 s.
+pub const STREAM_STALLED_AFTER: Duration = Duration::from_secs(60);
 
 /// What one connection is doing.
 #[derive(Debug)]
@@ -21,11 +23,18 @@ pub struct Activity {
     last: AtomicU64,
     /// Answers it waits for on purpose.
     held: AtomicU64,
+    /// Its answer is a stream: held, yet only as long as the peer reads. One answer at a time leaves a connection.
+    streams: AtomicBool,
 }
 
 impl Activity {
     pub fn new(now: Instant) -> Self {
-        Self { opened: now, last: AtomicU64::new(0), held: AtomicU64::new(0) }
+        Self {
+            opened: now,
+            last: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+            streams: AtomicBool::new(false),
+        }
     }
 
     /// Something happened on it.
@@ -37,7 +46,32 @@ impl Activity {
     /// It waits for us until the guard is dropped, and is the last to go meanwhile.
     pub fn hold(self: &Arc<Self>) -> Held {
         self.held.fetch_add(1, Ordering::Relaxed);
-        Held(Arc::clone(self))
+        Held { activity: Arc::clone(self), is_stream: false }
+    }
+
+    /// As `hold`, for a stream: what is written counts as activity from now on, and silence as a stall.
+    pub fn hold_stream(self: &Arc<Self>) -> Held {
+        self.streams.store(true, Ordering::Relaxed);
+        self.touch();
+        let mut held = self.hold();
+        held.is_stream = true;
+        held
+    }
+
+    /// The peer took some bytes.
+    pub fn progressed(&self) {
+        if self.streams.load(Ordering::Relaxed) {
+            self.touch();
+        }
+    }
+
+    /// None: it may be silent for as long as it likes.
+    fn stalls_after(&self) -> Option<Duration> {
+        match (self.is_held(), self.streams.load(Ordering::Relaxed)) {
+            (false, _) => Some(STALLED_AFTER),
+            (true, true) => Some(STREAM_STALLED_AFTER),
+            (true, false) => None,
+        }
     }
 
     /// An answer is waited for.
@@ -52,12 +86,18 @@ impl Activity {
 
 /// See [`Activity::hold`].
 #[derive(Debug)]
-pub struct Held(Arc<Activity>);
+pub struct Held {
+    activity: Arc<Activity>,
+    is_stream: bool,
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.held.fetch_sub(1, Ordering::Relaxed);
-        self.0.touch();
+        self.activity.held.fetch_sub(1, Ordering::Relaxed);
+        if self.is_stream {
+            self.activity.streams.store(false, Ordering::Relaxed);
+        }
+        self.activity.touch();
     }
 }
 
@@ -97,7 +137,8 @@ impl Connections {
     /// Drops those that stalled.
     pub fn sweep(&mut self, now: Instant) {
         self.open.retain(|_, (task, activity)| {
-            let keep = activity.is_held() || now.saturating_duration_since(activity.last()) < STALLED_AFTER;
+            let silent = now.saturating_duration_since(activity.last());
+            let keep = activity.stalls_after().is_none_or(|limit| silent < limit);
             if !keep {
                 task.abort();
             }

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! Tells when an answer's bytes have left for the kernel: the HTTP library says nothing of it, but it flushes the
-//! stream after the last byte of what it has buffered. Changes no byte.
+//! stream after the last byte of what it has buffered. Also tells that the peer takes bytes at all. Changes no byte.
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
+
+use super::connections::Activity;
 
 /// Shared by a connection's stream and its requests.
 #[derive(Debug, Default)]
@@ -53,12 +55,20 @@ impl Flushed {
 #[derive(Debug)]
 pub struct Watched<S> {
     stream: S,
-    flushed: std::sync::Arc<Flushed>,
+    flushed: Arc<Flushed>,
+    activity: Arc<Activity>,
 }
 
 impl<S> Watched<S> {
-    pub fn new(stream: S, flushed: std::sync::Arc<Flushed>) -> Self {
-        Self { stream, flushed }
+    pub fn new(stream: S, flushed: Arc<Flushed>, activity: Arc<Activity>) -> Self {
+        Self { stream, flushed, activity }
+    }
+
+    fn progressed(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(_)) = written {
+            self.activity.progressed();
+        }
+        written
     }
 }
 
@@ -75,7 +85,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.flushed.written();
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.progressed(written)
     }
 
     fn poll_write_vectored(
@@ -84,7 +95,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.flushed.written();
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.progressed(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -29,6 +29,10 @@ use super::{Api, Connection, closed};
 /// Pause when the process has no descriptor left: accept fails at once again until one is free.
 const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 const BACKLOG: u32 = 1024;
+/// Bytes that wait for a peer, in our memory and in the kernel's each; more than any head, and most answers.
+const BUFFER: usize = 32 * 1024;
+/// Milliseconds until a peer that is gone without a word, or has closed its window, counts as gone.
+const UNACKNOWLEDGED: u32 = 60_000;
 /// First byte of a TLS record that carries a handshake; no HTTP method begins with it.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -246,6 +250,8 @@ impl Desk {
     async fn serve(mut self, stream: TcpStream, peer: SocketAddr, activity: Arc<Activity>) {
         // Answers are small and written whole; a stream that cannot be told so still serves.
         let _ = stream.set_nodelay(true);
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, BUFFER);
+        let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED);
         let step = self.limits.step;
         let mut first = [0; 1];
         // Peeked, so that whoever speaks next finds every byte. 0 bytes: a port check that said nothing.
@@ -290,7 +296,7 @@ impl Desk {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let flushed = Arc::new(Flushed::default());
-        let stream = Watched::new(stream, Arc::clone(&flushed));
+        let stream = Watched::new(stream, Arc::clone(&flushed), Arc::clone(&activity));
         let connection = Arc::new(Connection { admission, activity: Arc::clone(&activity), flushed });
         let api = self.api;
         let service = service_fn(move |request| api.handle(&connection, request));
@@ -298,6 +304,8 @@ impl Desk {
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.step)
             .max_header_size(self.limits.head)
+            // Also what waits for a slow reader of a stream.
+            .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(stream), service);
         let mut http = std::pin::pin!(http);
         let ended = tokio::select! {

@@ -96,8 +96,7 @@ pub fn invalid(name: &str, value: &str, wanted: &str) -> Problem {
 
 /// The refusal of a name that is not known; `what` is a parameter or a field.
 pub(super) fn unknown(what: &str, name: &str, pointer: &str, known: &[&str]) -> Problem {
-    let nearest = known.iter().min_by_key(|candidate| distance(name, candidate));
-    let suggestion = nearest.filter(|near| distance(name, near) <= 3).map(|near| (*near).to_owned());
+    let suggestion = nearest(name, known);
     let shown = &name[..name.floor_char_boundary(80)];
     let detail = match known {
         [] => format!("{what} {shown:?} is not known; there are none here"),
@@ -105,6 +104,12 @@ pub(super) fn unknown(what: &str, name: &str, pointer: &str, known: &[&str]) -> 
     };
     let errors = vec![FieldError { pointer: pointer.into(), detail: detail.clone(), suggestion }];
     Problem { code: Code::UnknownField, detail, errors }
+}
+
+/// The known word that was probably meant.
+pub fn nearest(word: &str, known: &[&str]) -> Option<String> {
+    let nearest = known.iter().min_by_key(|candidate| distance(word, candidate));
+    nearest.filter(|near| distance(word, near) <= 3).map(|near| (*near).to_owned())
 }
 
 /// Edit distance without regard to case; names are short, and a long one is near to nothing.

@@ -4,6 +4,7 @@
 //! hands.
 mod control;
 mod documents;
+mod events;
 mod limits;
 mod probes;
 pub(crate) mod rig;

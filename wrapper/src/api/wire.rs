@@ -220,6 +220,43 @@ pub struct Operation {
     pub last_error: Option<String>,
 }
 
+/// One message of `GET /v1/events`, and the body of a notification: the keys of its topic beside the first four.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    pub epoch: String,
+    /// An event's own; a message of the stream itself bears the position at which the stream stands.
+    pub index: u64,
+    pub time: String,
+    /// `leader`, `phase`, `readiness`, `operation`; of the stream itself `snapshot`, `reset`, `gap`, `bye`.
+    pub topic: Word,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<Leader>,
+    /// With `previous`, `intent` and `generation`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Word>,
+    /// Equal to `phase` when only intent or generation changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Word>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<Word>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<Readiness>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    /// Of `snapshot` and `reset`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Box<Status>>,
+    /// Of `gap`: the first index that may be missing,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// and the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
     pub code: Word,

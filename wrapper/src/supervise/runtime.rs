@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
-use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, Notify, broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
@@ -58,6 +58,8 @@ pub struct Parts {
     pub completions: mpsc::UnboundedReceiver<Completion>,
     pub member: watch::Receiver<Arc<MemberView>>,
     pub core: watch::Sender<CoreView>,
+    /// Every value of `core`, one by one: what a watch channel passes over is an event too.
+    pub steps: broadcast::Sender<Arc<CoreView>>,
     pub living: watch::Sender<Option<super::view::Alive>>,
     pub hangup: Arc<Notify>,
     pub metrics: Metrics,
@@ -100,6 +102,7 @@ pub struct Supervisor {
     told_of: Option<Arc<str>>,
     member: watch::Receiver<Arc<MemberView>>,
     core: watch::Sender<CoreView>,
+    steps: broadcast::Sender<Arc<CoreView>>,
     living: watch::Sender<Option<super::view::Alive>>,
     metrics: Metrics,
     chronicle: Chronicle,
@@ -189,6 +192,7 @@ impl Supervisor {
             told_of: None,
             member: parts.member,
             core: parts.core,
+            steps: parts.steps,
             living: parts.living,
             metrics: parts.metrics,
             chronicle: parts.chronicle,
@@ -376,6 +380,8 @@ impl Supervisor {
             (Some(_), Some(_)) => self.disk_limit.or(Some(Instant::now() + DISK_LIMIT)),
             _ => None,
         };
+        // Without a publisher nobody hears of it, and nobody has to.
+        let _ = self.steps.send(Arc::new(view.clone()));
         self.core.send_replace(view);
     }
 

@@ -23,7 +23,7 @@ use etcd_wrapper::supervise::runtime::{Ended, Parts, Supervisor};
 use etcd_wrapper::supervise::state::{Found, Rules, Settings, State};
 use etcd_wrapper::supervise::view::{CoreView, Phase};
 use etcd_wrapper::{app, telemetry};
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 
 use crate::scene::{LONG, SECOND, Scene, replacing, wait_gone};
 
@@ -63,6 +63,7 @@ fn supervisor(scene: &Scene) -> (Parts, Neighbours) {
         completions,
         member: member_seen,
         core,
+        steps: broadcast::channel(1).0,
         living: watch::channel(None).0,
         hangup: Arc::new(Notify::new()),
         metrics: Metrics::new(),

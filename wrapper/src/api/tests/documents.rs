@@ -73,7 +73,7 @@ async fn a_long_poll_returns_when_something_changed() {
     rig.core.send_modify(|core| core.phase = Phase::Stopped);
     let status = read_reply(&mut poll).await.json();
     assert_eq!((&status["changed"], &status["wrapper"]["phase"]), (&true.into(), &"stopped".into()));
-    assert_eq!(status["index"].as_u64(), Some(index + 1));
+    assert!(status["index"].as_u64().unwrap() > index, "{status}");
 }
 
 #[tokio::test]
