@@ -15,9 +15,11 @@ use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
+use crate::api::events::webhook::Webhook;
 use crate::api::listener::{ServerTls, TlsNow};
 use crate::api::{self, Api, Views, auth::Policy};
 use crate::bootstrap::{hold, marker, sidecar::SidecarClient};
+use crate::cli::notify_url::NotifyUrl;
 use crate::cli::{Bootstrap, OnEtcdExit, StartFlags};
 use crate::exit::record::{End, ExitRecord, TERMINATION_LOG, write_termination_log};
 use crate::exit::{ExitCode, history};
@@ -40,6 +42,8 @@ const STEPS: usize = 64;
 const RECORD: Duration = Duration::from_millis(500);
 /// How long the last lines may take to leave.
 const FLUSH: Duration = Duration::from_millis(500);
+/// How long whoever is notified may take to hear of the end.
+const LAST_NOTIFICATIONS: Duration = Duration::from_millis(500);
 
 /// Why the process cannot begin, with its exit code.
 #[derive(Debug)]
@@ -144,6 +148,7 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     let state = State::new(settings(flags), found(&paths.state_dir));
     let chronicle = Chronicle::new(epoch(), SystemTime::now());
     let metrics = Metrics::new();
+    let webhooks = webhooks(flags, &metrics)?;
     let (core, core_seen) = watch::channel(chronicle.view(&state, Instant::now()));
     let (steps, steps_seen) = broadcast::channel(STEPS);
     let (living, living_seen) = watch::channel(None);
@@ -158,6 +163,7 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
     let (publisher, published) = api::publisher::Publisher::new(views.clone(), metrics.clone(), volume);
     let publisher = publisher.with_steps(steps_seen);
+    let notified = published.clone();
     let api = Arc::new(Api::new(
         api_settings(flags),
         views,
@@ -185,6 +191,11 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     let limits = api::listener::Limits::of_this_process();
     let serving =
         watched("listener", &panicked, api::listener::serve(listener, api, server_tls, closing_seen, limits));
+
+    let notifying: Vec<_> = webhooks
+        .into_iter()
+        .map(|webhook| watched("webhook", &panicked, webhook.run(notified.clone(), closing.subscribe())))
+        .collect();
 
     let (disk, completions) = disk::start(paths.clone())
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
@@ -214,8 +225,9 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     };
     // Answers under way (the 200 of a `/stop` above all) leave before the process does.
     closing.send_replace(true);
-    // A panic of it was told by who watches it.
-    let _ = serving.await;
+    // A panic of one was told by who watches it.
+    let told = tokio::time::timeout(LAST_NOTIFICATIONS, futures_util::future::join_all(notifying));
+    let _ = tokio::join!(serving, told);
     Ok(ended)
 }
 
@@ -275,6 +287,14 @@ fn found(state_dir: &Path) -> Found {
         .read()
         .map(|file| HoldFile { owner: file.owner.map(Into::into), reason: file.reason.into() });
     Found { clean_marker, hold }
+}
+
+fn webhooks(flags: &StartFlags, metrics: &Metrics) -> Result<Vec<Webhook>, Failure> {
+    let webhook = |url: &NotifyUrl| {
+        Webhook::new(url.clone(), flags.notify_ca.as_deref(), metrics.clone())
+            .map_err(|error| failure(ExitCode::BootstrapFailed, error))
+    };
+    flags.notify.iter().map(webhook).collect()
 }
 
 fn tls_flags(flags: &StartFlags) -> reload::TlsFlags {

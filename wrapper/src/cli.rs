@@ -8,6 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod flags;
 pub mod host_port;
+pub mod notify_url;
 mod spelling;
 pub mod start;
 

@@ -165,6 +165,11 @@ impl Metrics {
         self.counted.notified.get_or_create(&OutcomeLabels { outcome }).inc();
     }
 
+    #[cfg(test)]
+    pub(crate) fn notified_so_far(&self, outcome: &'static str) -> u64 {
+        self.counted.notified.get_or_create(&OutcomeLabels { outcome }).get()
+    }
+
     /// Counts what changed since the last look: ends of etcd, finished operations, bootstrap steps, leader changes.
     pub fn observe(&self, core: &CoreView, member: &MemberView) {
         let mut seen = self.counted.seen.lock().unwrap_or_else(PoisonError::into_inner);

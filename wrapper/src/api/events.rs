@@ -6,6 +6,7 @@ pub mod frame;
 mod reader;
 pub mod ring;
 mod stream;
+pub mod webhook;
 
 use std::sync::Arc;
 

@@ -273,4 +273,6 @@ impl Views {
 }
 
 #[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
 mod tests;

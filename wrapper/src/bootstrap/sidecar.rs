@@ -19,9 +19,9 @@ use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use tokio::time::{Instant, timeout_at};
 
-use self::connect::Dialler;
+pub(crate) use self::connect::Dialler;
 use self::exchange::{Reply, Whole};
-use self::trust::Trust;
+pub(crate) use self::trust::Trust;
 pub use crate::cli::host_port::SidecarAddress;
 use crate::supervise::view::{Mode, SidecarWord};
 use crate::tls::files::TlsFileError;

@@ -112,6 +112,11 @@ pub(super) struct RawFlags {
     #[arg(long, value_name = "NAME", help_heading = HTTP, action = ArgAction::Append)]
     pub(super) control_identities: Vec<String>,
 
+    /// POST every change of leader, phase, readiness and operation to this URL, the newest of each until it was heard;
+    /// https is verified against --backup-restore-ca-cert-bundle-path; may be repeated
+    #[arg(long, value_name = "URL", help_heading = HTTP, action = ArgAction::Append)]
+    pub(super) notify_url: Vec<String>,
+
     /// Level, or filter by module: info,etcd_wrapper::api=debug
     #[arg(long, default_value = "info", value_name = "FILTER", help_heading = LOG)]
     pub(super) log_level: String,

@@ -11,6 +11,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::flags::RawFlags;
 pub use super::host_port::SidecarAddress;
+use super::notify_url::NotifyUrl;
 use crate::duration::GoDuration;
 
 /// Everything `start-etcd` was told.
@@ -44,6 +45,10 @@ pub struct StartFlags {
     pub control_loopback: bool,
     /// Names of verified client certificates that may control; none is empty.
     pub control_identities: Vec<String>,
+    /// Who is told what changed.
+    pub notify: Vec<NotifyUrl>,
+    /// Whom those with https are verified against; there when there is one.
+    pub notify_ca: Option<PathBuf>,
     pub log_filter: Targets,
     pub log_format: LogFormat,
 }
@@ -86,7 +91,11 @@ pub enum LogFormat {
 
 /// `given` tells whether a flag (by clap's id, with underscores) stood on the command line.
 pub(super) fn check(raw: RawFlags, given: impl Fn(&str) -> bool) -> Result<StartFlags, String> {
+    let notify = notify(&raw)?;
     Ok(StartFlags {
+        notify_ca: given_path(raw.backup_restore_ca_cert_bundle_path.as_ref())
+            .filter(|_| notify.iter().any(|url| url.tls)),
+        notify,
         bootstrap: bootstrap(&raw, given)?,
         etcd_client_pair: client_pair(&raw)?,
         wrapper_port: raw.etcd_wrapper_port,
@@ -162,6 +171,23 @@ fn identities(names: Vec<String>) -> Result<Vec<String>, String> {
             Err("--control-identities is empty: give a name as it stands in a client certificate".to_owned())
         }
         false => Ok(names),
+    }
+}
+
+/// The value itself is not shown: it may hold a password or a token.
+fn notify(raw: &RawFlags) -> Result<Vec<NotifyUrl>, String> {
+    let parse = |text: &String| {
+        NotifyUrl::parse(text).map_err(|error| format!("invalid value for --notify-url (not shown): {error}"))
+    };
+    let urls: Vec<_> = raw.notify_url.iter().map(parse).collect::<Result<_, _>>()?;
+    let ca = given_path(raw.backup_restore_ca_cert_bundle_path.as_ref());
+    match urls.iter().find(|url| url.tls && ca.is_none()) {
+        Some(url) => Err(format!(
+            "--notify-url with {} needs --backup-restore-ca-cert-bundle-path: the CA bundle that its certificate is \
+             verified with",
+            url.origin()
+        )),
+        None => Ok(urls),
     }
 }
 

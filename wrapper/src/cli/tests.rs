@@ -151,7 +151,9 @@ fn a_flag_with_a_value_swallows_even_what_looks_like_a_flag() {
 #[case(&["--etcd-client-cert-path=/a"], "--etcd-client-key-path")]
 #[case(&["--etcd-client-key-path=/a"], "--etcd-client-cert-path")]
 #[case(&["--etcd-config-file=/a", "--backup-restore-host-port=:8080"], "--backup-restore-host-port")]
-#[case(&["--notify-url=http://localhost"], "--notify-url")]
+#[case(&["--notify-url=localhost:80"], "--notify-url")]
+#[case(&["--notify-url="], "--notify-url")]
+#[case(&["--notify-url=https://a.example/"], "--backup-restore-ca-cert-bundle-path")]
 #[case(&["--control-identities="], "--control-identities")]
 #[case(&["--control-loopback=maybe"], "maybe")]
 #[case(&["stray"], "stray")]
@@ -159,6 +161,26 @@ fn a_flag_with_a_value_swallows_even_what_looks_like_a_flag() {
 fn bad_flags_are_usage_errors_that_name_the_flag(#[case] args: &[&str], #[case] named: &str) {
     let text = refusal(args);
     assert!(text.contains(named), "{named:?} is not in {text:?}");
+}
+
+#[test]
+fn urls_to_notify_may_be_repeated_and_https_takes_the_sidecars_ca() {
+    let flags = start(&["--notify-url=http://a.example/x", "--notify-url", "http://b.example/"]).unwrap();
+    let origins: Vec<_> = flags.notify.iter().map(super::notify_url::NotifyUrl::origin).collect();
+    assert_eq!(
+        (origins, flags.notify_ca),
+        (vec!["http://a.example:80".into(), "http://b.example:80".to_owned()], None)
+    );
+    let ca = "--backup-restore-ca-cert-bundle-path=/ca";
+    let flags = start(&["--notify-url=https://a.example", ca]).unwrap();
+    assert_eq!(flags.notify_ca.as_deref(), Some("/ca".as_ref()));
+}
+
+#[test]
+fn j2_a_bad_url_is_not_shown() {
+    for url in ["http://ada:hunter2@[x/", "ftp://ada:hunter2@a.example/?hunter2", "hunter2"] {
+        assert!(!refusal(&[&format!("--notify-url={url}")]).contains("hunter2"), "{url}");
+    }
 }
 
 #[test]

@@ -17,13 +17,13 @@ use tokio_rustls::TlsConnector;
 use super::{Failure, LOCALHOST};
 
 /// A connection, TLS or not.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 type Resolved = io::Result<Vec<SocketAddr>>;
 
 #[derive(Debug)]
-pub(super) struct Dialler {
+pub(crate) struct Dialler {
     host: String,
     port: u16,
     /// A question to the resolver that an earlier call did not wait for.
@@ -31,11 +31,11 @@ pub(super) struct Dialler {
 }
 
 impl Dialler {
-    pub(super) fn new(host: &str, port: u16) -> Self {
+    pub(crate) fn new(host: &str, port: u16) -> Self {
         Self { host: host.to_owned(), port, pending: None }
     }
 
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         &mut self,
         tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     ) -> Result<Box<dyn Stream>, Failure> {

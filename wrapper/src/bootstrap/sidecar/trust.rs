@@ -12,7 +12,7 @@ use crate::tls::files::{Digest, TlsFileError};
 use crate::tls::trust::{Bundle, by_bundle};
 
 #[derive(Debug)]
-pub(super) struct Trust {
+pub(crate) struct Trust {
     path: PathBuf,
     digest: Digest,
     config: Arc<ClientConfig>,
@@ -20,13 +20,13 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    pub(super) fn load(path: &Path) -> Result<Self, TlsFileError> {
+    pub(crate) fn load(path: &Path) -> Result<Self, TlsFileError> {
         let bundle = Bundle::load(path)?;
         Ok(Self { path: path.to_owned(), digest: bundle.file.digest, config: client(&bundle), problem: None })
     }
 
     /// Made anew only for new content: the sessions that save handshakes are tied to it, and must not outlive the CA.
-    pub(super) fn current(&mut self) -> Arc<ClientConfig> {
+    pub(crate) fn current(&mut self) -> Arc<ClientConfig> {
         match Bundle::load(&self.path) {
             Ok(bundle) => {
                 self.problem = None;
