@@ -193,4 +193,26 @@ mod tests {
         assert_eq!(connections.open.len(), 2);
         assert!(!fresh.is_finished() && !waiter.is_finished());
     }
+
+    #[tokio::test]
+    async fn a_stream_whose_reader_takes_nothing_is_swept_after_a_minute() {
+        let now = Instant::now();
+        let (reading, stalled) = (sleeper(), sleeper());
+        let mut connections = Connections::new(9);
+        let (quick, slow) = (quiet_since(now, 300), quiet_since(now, 300));
+        let helds = [quick.hold_stream(), slow.hold_stream()];
+        connections.add(reading.abort_handle(), Arc::clone(&quick));
+        connections.add(stalled.abort_handle(), Arc::clone(&slow));
+        connections.sweep(now + Duration::from_secs(59));
+        assert_eq!(connections.open.len(), 2);
+        // What is written to one of them a minute later; the clock of the test is ahead of the real one.
+        quick.last.fetch_add(30_000, Ordering::Relaxed);
+        connections.sweep(now + Duration::from_secs(61));
+        assert!(stalled.await.unwrap_err().is_cancelled());
+        assert!(!reading.is_finished());
+        // Once its stream has ended it is a connection like others.
+        drop(helds);
+        connections.sweep(now + Duration::from_secs(61));
+        assert!(reading.await.unwrap_err().is_cancelled());
+    }
 }

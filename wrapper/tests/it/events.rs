@@ -50,7 +50,7 @@ fn the_whole_life_of_a_member_is_told_in_order() {
 
     let all = events.seen();
     assert_in_order(all);
-    assert_eq!(phases(all), ["initializing", "configuring", "starting", "starting", "running", "exiting"]);
+    assert_eq!(phases(all), ["initializing", "configuring", "starting", "running", "exiting"]);
     let operations: Vec<_> =
         all.iter().filter_map(|message| message.data["operation"]["status"].as_str()).collect();
     assert_eq!(operations.last(), Some(&"succeeded"), "{operations:?}");
