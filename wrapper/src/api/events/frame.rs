@@ -40,7 +40,7 @@ impl Frame {
         self.data.clone()
     }
 
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.message.len() as u64
     }
 }

@@ -79,7 +79,7 @@ impl Ring {
     /// When the index does not grow (invariant 10).
     pub fn append(&mut self, topic: Topic, subject: u64, index: u64, frame: Frame) {
         self.advance(index);
-        self.bytes += frame.len();
+        self.bytes += frame.size();
         let entry = Entry { index, topic, subject, frame, end: self.bytes };
         self.latest[topic as usize] = Some(entry.clone());
         self.appended[topic as usize] += 1;
@@ -134,7 +134,7 @@ impl Ring {
 
     /// Bytes that have come after this position.
     pub fn bytes_after(&self, position: u64) -> u64 {
-        self.from(position).next().map_or(0, |entry| self.bytes - entry.end + entry.frame.len())
+        self.from(position).next().map_or(0, |entry| self.bytes - entry.end + entry.frame.size())
     }
 
     /// The newest event of each subject after this position, as many as fit into `limit` bytes.
@@ -150,10 +150,10 @@ impl Ring {
         for entry in outside.into_iter().chain(inside).rev() {
             let is_old =
                 kept.iter().any(|newer| (newer.topic, newer.subject) == (entry.topic, entry.subject));
-            if is_old || bytes + entry.frame.len() > limit {
+            if is_old || bytes + entry.frame.size() > limit {
                 last_left_out = last_left_out.max(entry.index);
             } else {
-                bytes += entry.frame.len();
+                bytes += entry.frame.size();
                 kept.push_front(entry);
             }
         }
@@ -171,6 +171,6 @@ impl Ring {
     }
 
     fn held_bytes(&self) -> u64 {
-        self.entries.front().map_or(0, |oldest| self.bytes - oldest.end + oldest.frame.len())
+        self.entries.front().map_or(0, |oldest| self.bytes - oldest.end + oldest.frame.size())
     }
 }

@@ -337,6 +337,7 @@ fn read_aside(address: std::net::SocketAddr, streams: usize) -> std::thread::Joi
 }
 
 #[tokio::test]
+#[expect(clippy::print_stderr, reason = "the figures are wanted whenever somebody looks for them")]
 async fn slow_readers_and_many_events_hold_up_neither_the_loop_nor_each_other() {
     const EVENTS: u64 = 10_000;
     let rig = Rig::ready();
