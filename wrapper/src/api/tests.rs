@@ -4,6 +4,7 @@
 //! hands.
 mod control;
 mod documents;
+mod event_load;
 mod events;
 mod limits;
 mod probes;

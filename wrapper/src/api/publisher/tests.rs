@@ -68,6 +68,7 @@ fn operation(id: u64, status: OperationStatus) -> OperationView {
     OperationView {
         id,
         kind: OperationKind::Restart,
+        generation: None,
         status,
         phase: OperationPhase::Fetching,
         changed: true,
