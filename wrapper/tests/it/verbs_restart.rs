@@ -255,33 +255,46 @@ fn a_shutdown_supersedes_a_restart() {
     assert_eq!(scene.marker(), None);
 }
 
-/// The figure of the project: 80 ms over etcd's own stop and start; here with room for a busy machine.
-#[rstest]
-#[case::scripted(None)]
-#[case::real(Some("3.5"))]
-fn a_restart_in_place_costs_little_over_etcds_own_stop_and_start(#[case] line: Option<&'static str>) {
-    let scene = line.map_or_else(|| Scene::scripted(Script::default()), Scene::real);
+/// The figure of the project: 80 ms over etcd's own stop and start. Whatever passes between the call and SIGTERM, between
+/// the end of the one etcd and the start of the next, and between its READY and the end of the operation is ours.
+#[test]
+fn a_restart_in_place_costs_little_over_etcds_own_stop_and_start() {
+    let scene = Scene::scripted(Script::default());
     let wrapper = scene.start_ready();
-    let mut over = Vec::new();
-    for _ in 0..5 {
+    let mut costs = Vec::new();
+    for _ in 0..7 {
+        let skip = scene.stage().records().len();
         let operation = wrapper.caller().post(WAITING).json();
         assert_eq!(operation["status"], "succeeded", "{operation}");
-        let status = wrapper.status();
-        let time = |text: &Value| humantime::parse_rfc3339(text.as_str().unwrap()).unwrap();
-        let span = |from: &Value, to: &Value| time(to).duration_since(time(from)).unwrap_or_default();
-        let all = span(&operation["startedAt"], &operation["finishedAt"]);
-        let ended = &status["etcd"]["lastExit"]["at"];
-        // Between the end of the one and the start of the other everything is ours.
-        let gap = span(ended, &status["etcd"]["startedAt"]);
-        over.push((
-            gap,
-            span(&operation["startedAt"], ended),
-            span(&status["etcd"]["startedAt"], &operation["finishedAt"]),
-            all,
-        ));
+        let noted = |what: &str, wanted: fn(&Event) -> bool| {
+            scene.stage().wait_after(skip, SECOND, what, |record| wanted(&record.event)).at()
+        };
+        let told = noted("SIGTERM", |event| matches!(event, Event::Signal { number: 15 }));
+        let ended = noted("its end", |event| matches!(event, Event::Raising { .. }));
+        let started = noted("the next one", |event| matches!(event, Event::Started(_)));
+        let ready = noted("READY", |event| matches!(event, Event::ReadySent { .. }));
+        let time = |key: &str| humantime::parse_rfc3339(operation[key].as_str().unwrap()).unwrap();
+        let spans = [(time("startedAt"), told), (ended, started), (ready, time("finishedAt"))];
+        let spans = spans.map(|(from, to)| to.duration_since(from).unwrap_or_default());
+        costs.push((spans.iter().sum::<Duration>(), spans));
         wrapper.wait_ready();
     }
-    over.sort();
-    eprintln!("{line:?}: gap, to the end of the old one, to running, in all: {over:?}");
-    assert!(over[2].0 < Duration::from_millis(80), "{over:?}");
+    costs.sort();
+    eprintln!(
+        "a restart in place, over etcd's own time (to SIGTERM, to the next etcd, READY to running): {costs:?}"
+    );
+    // With room for a busy machine, which runs other tests beside this one.
+    assert!(costs[3].0 < Duration::from_millis(160), "{costs:?}");
+}
+
+#[test]
+fn a_real_etcd_is_restarted_in_place_with_its_data() {
+    let scene = Scene::real("3.5");
+    let wrapper = scene.start_ready();
+    scene.etcdctl(&["put", "a", "1"]);
+    let answer = wrapper.caller().post_json(WAITING, &json!({"ifGeneration": 1}));
+    assert_eq!(answer.json()["result"], json!({"generation": 2}), "{answer:?}");
+    assert!(scene.etcdctl(&["get", "a"]).contains('1'));
+    assert_eq!(scene.sidecar().modes(), ["full"], "a clean end needs no second validation");
+    wrapper.wait_ready();
 }

@@ -247,13 +247,12 @@ fn a_misspelled_key_is_told_with_the_key_that_was_meant() {
     wrapper.wait_phase(LONG, "held");
     let config = rendered(&scene.config()).replace("data-dir", "data-dri");
     let refused = wrapper.caller().post_yaml(WAITING, &config).json();
-    assert_eq!(refused["code"], "config_invalid");
-    let error = &refused["errors"][0];
     assert_eq!(
-        (&error["pointer"], &error["suggestion"]),
-        (&json!("/data-dir"), &json!("data-dri")),
-        "{refused}"
+        (&refused["code"], &refused["errors"][0]["pointer"]),
+        (&json!("config_invalid"), &json!("/data-dir"))
     );
+    let suggestion = refused["errors"][0]["suggestion"].as_str().unwrap();
+    assert!(suggestion.contains("data-dir") && suggestion.contains("data-dri"), "{refused}");
 }
 
 /// Whatever the policy says: nobody but the agent can know whether the same configuration may be started again.

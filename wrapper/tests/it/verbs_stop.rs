@@ -6,7 +6,7 @@ use std::time::Instant;
 use doubles::etcd::{Answer as Told, Failure, OnSignal, Script};
 use doubles::sidecar::{Reply, Route};
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::scene::{LONG, SECOND, Scene, lives, wait_gone};
 use crate::verbs::{FOR_EVER, codes, never_ready, terminated_at, written_at};
@@ -87,7 +87,11 @@ fn a_plain_stop_does_not_outlive_the_process_and_one_with_hold_does() {
     let wrapper = scene.start_ready();
     let answer = wrapper.caller().post_json(WAITING, &json!({"hold": true, "reason": "repair by alice"}));
     assert_eq!(answer.told(), "200 succeeded");
-    assert_eq!(wrapper.status()["wrapper"]["holdReason"], "repair by alice");
+    let stopped = wrapper.status();
+    assert_eq!(
+        (&stopped["wrapper"]["phase"], &stopped["wrapper"]["holdReason"]),
+        (&json!("stopped"), &Value::Null)
+    );
     drop(wrapper);
     let wrapper = scene.start();
     let status = wrapper.wait_phase(LONG, "held");
