@@ -15,6 +15,7 @@ mod exit_codes;
 mod exposition;
 mod file_modes;
 mod first;
+mod flows;
 mod frugal;
 mod hold_and_history;
 mod http;
