@@ -169,7 +169,10 @@ impl Api {
         match tokio::time::timeout(DECIDED_WITHIN, decided).await {
             Ok(Some(decision)) => decision.map_err(Problem::from),
             Ok(None) => Err(Problem::new(Code::ShuttingDown, "the supervisor has ended")),
-            Err(_) => Err(Problem::new(Code::Failed, "the supervisor did not answer within 5 s")),
+            Err(_) => {
+                let detail = format!("the supervisor did not answer within {DECIDED_WITHIN:?}");
+                Err(Problem::new(Code::Failed, detail))
+            }
         }
     }
 

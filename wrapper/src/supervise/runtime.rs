@@ -479,8 +479,13 @@ impl Supervisor {
     fn arrange(&mut self) {
         let (Some(version), true) = (&self.version, self.prepared.is_some()) else { return };
         let Some(Job::Prepare(plan)) = self.state().disk.clone() else { return };
-        let Some(config) = self.configs.get(&plan.digest).cloned() else { return };
         self.prepared = None;
+        let Some(config) = self.configs.get(&plan.digest).cloned() else {
+            // Whatever became of it, the job has to end: everything else waits for it.
+            let detail = "the configuration that was prepared is gone: a defect of the wrapper".into();
+            self.feed(Event::Disk(state::Done::Prepared(Err(Refusal { code: Code::Failed, detail }))));
+            return;
+        };
         if self.told_of.as_ref() != Some(&plan.digest) {
             self.told_of = Some(plan.digest);
             for key in config::unknown_keys(&config, version.as_deref()) {

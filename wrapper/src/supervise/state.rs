@@ -109,7 +109,8 @@ impl State {
         self.child.as_ref().is_some_and(|child| child.ending.is_some())
     }
 
-    /// Does a child, a launch, a restart or a command at the gate rest on the configuration with this digest?
+    /// Does a child, a launch, a restart, a command at the gate or a job on the disk rest on the configuration with this
+    /// digest? A job goes on when the launch that wanted it is gone.
     pub fn speaks_of(&self, digest: &str) -> bool {
         let launch = match &self.phase {
             Phase::Initializing(_, launch) | Phase::Configuring(launch) => launch.plan.as_ref(),
@@ -124,7 +125,11 @@ impl State {
             _ => None,
         };
         let child = self.child.as_ref().map(|child| &child.plan);
-        let plans = [launch, next, child, self.spawning.as_ref()];
+        let job = match &self.disk {
+            Some(Job::Inspect(plan) | Job::Prepare(plan) | Job::Lock(Some(plan))) => Some(plan),
+            _ => None,
+        };
+        let plans = [launch, next, child, job, self.spawning.as_ref()];
         plans.iter().flatten().any(|plan| *plan.digest == *digest)
             || posted.is_some_and(|config| config.digest == digest)
     }

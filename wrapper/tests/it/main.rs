@@ -40,6 +40,7 @@ mod standing;
 mod status;
 mod stop_call;
 mod subscriber;
+mod storm;
 mod three_members;
 mod three_members_verbs;
 mod tls_broken;

@@ -10,8 +10,7 @@ mod properties;
 mod red;
 mod world;
 
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 pub(super) use cast::{Line, config, plan, restart, start, stop};
@@ -107,11 +106,13 @@ pub(super) struct Search {
     nodes: Vec<Node>,
     /// What a healthy world does by itself: (from, to).
     benign: Vec<(u32, u32)>,
+    /// Steps of one machine from phase to phase; None: where it begins.
+    turns: BTreeSet<(Option<&'static str>, &'static str)>,
 }
 
 impl Search {
     fn new(stage: Stage, rules: Rules) -> Self {
-        Self { stage, rules, nodes: Vec::new(), benign: Vec::new() }
+        Self { stage, rules, nodes: Vec::new(), benign: Vec::new(), turns: BTreeSet::new() }
     }
 
     fn note(&mut self, parent: u32, act: Act, world: &World) -> u32 {
@@ -132,6 +133,14 @@ impl Search {
 
     /// Ok: the number of states. Err: the first violation, with the way to it.
     pub(super) fn run(mut self) -> Result<usize, String> {
+        self.walk()?;
+        self.reachable(|node| node.running, |node| node.wanted, "P5: running cannot be reached any more")?;
+        self.reachable(|node| node.gone, |node| node.leaving, "P6: the shutdown never ends")?;
+        Ok(self.nodes.len())
+    }
+
+    /// Visits every state within the bound.
+    fn walk(&mut self) -> Result<(), String> {
         let first = self.stage.world(self.rules);
         let mut seen: HashMap<u64, u32, BuildHasherDefault<Mix>> = HashMap::default();
         seen.insert(fingerprint(&first), 0);
@@ -143,6 +152,7 @@ impl Search {
                 if let Err(broken) = next.act(act, &self.stage, &mut None).and_then(|()| next.check()) {
                     return Err(self.story(at, Some(act), &broken));
                 }
+                self.turns.extend(turn(world.state.as_ref(), next.state.as_ref()));
                 let to = match seen.entry(fingerprint(&next)) {
                     std::collections::hash_map::Entry::Occupied(known) => *known.get(),
                     std::collections::hash_map::Entry::Vacant(free) => {
@@ -158,9 +168,7 @@ impl Search {
                 }
             }
         }
-        self.reachable(|node| node.running, |node| node.wanted, "P5: running cannot be reached any more")?;
-        self.reachable(|node| node.gone, |node| node.leaving, "P6: the shutdown never ends")?;
-        Ok(self.nodes.len())
+        Ok(())
     }
 
     fn reachable(
@@ -219,6 +227,38 @@ impl Search {
         lines.push(format!("  world: {world:?}"));
         lines.join("\n")
     }
+}
+
+/// From phase to phase, where one machine takes such a step.
+fn turn(before: Option<&State>, after: Option<&State>) -> Option<(Option<&'static str>, &'static str)> {
+    let name = |state: &State| (state.phase != Phase::Begin).then(|| state.phase.name().as_str());
+    let (before, after) = (before.and_then(name), after.and_then(name)?);
+    (before != Some(after)).then_some((before, after))
+}
+
+/// Every step from phase to phase that the machine takes in a few searches; None: where it begins.
+pub(super) fn turns() -> BTreeSet<(Option<&'static str>, &'static str)> {
+    const LINES: &[Line] = &[
+        Line::Start(Some('a')),
+        Line::StartPosted,
+        Line::StartForced,
+        Line::Stop,
+        Line::StopHold('a'),
+        Line::StopGently,
+        Line::Restart,
+        Line::Term,
+    ];
+    let plain = Stage { lines: LINES, commands: 2, faults: 1, restart_on_exit: true, ..Stage::PLAIN };
+    let held = Stage { file: Some(Some('a')), ..plain };
+    let mut turns = BTreeSet::new();
+    for stage in [plain, held, Stage { hold: true, ..plain }] {
+        let mut search = Search::new(stage, Rules::default());
+        if let Err(story) = search.walk() {
+            panic!("{story}");
+        }
+        turns.append(&mut search.turns);
+    }
+    turns
 }
 
 fn depth() -> u8 {

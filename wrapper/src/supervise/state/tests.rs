@@ -3,6 +3,7 @@
 //! Tests of the machine by hand: a bench that feeds it events and looks at what it wants. The exhaustive search is in
 //! `explore`.
 mod admission;
+mod diagram;
 mod dialogue;
 mod ending;
 mod holding;

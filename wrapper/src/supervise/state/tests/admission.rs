@@ -253,3 +253,18 @@ fn a_caller_at_the_gate_is_answered_when_the_process_leaves() {
     assert_eq!(bench.answer().expect("an answer").expect_err("a refusal").code, Code::ShuttingDown);
     assert_eq!(bench.exit_code(), Some(0));
 }
+
+/// The runtime forgets a configuration that the machine does not speak of; a job that waits for it would never end, and
+/// every command after it would wait for the job.
+#[test]
+fn a_configuration_is_spoken_of_until_the_job_that_rests_on_it_is_done() {
+    let mut bench = at(Name::Stopped);
+    bench.say(Line::StartPosted).expect("a start");
+    bench.until(|state| matches!(state.disk, Some(Job::Prepare(_))));
+    let Some(Job::Prepare(plan)) = bench.state.disk.clone() else { panic!("it was there") };
+    bench.tell(Event::Command(8, Line::StopForced.command(true)));
+    assert_eq!(bench.state.phase, Phase::Stopped);
+    assert!(bench.state.speaks_of(&plan.digest));
+    bench.disk();
+    assert!(!bench.state.speaks_of(&plan.digest));
+}

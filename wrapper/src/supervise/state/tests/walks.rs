@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{diagram, *};
 use crate::supervise::command::Guard;
 use crate::supervise::state::{EndingStage, OperationPhase};
 use crate::supervise::view::Intent;
@@ -173,6 +173,12 @@ impl Walk {
             "invariant 8: an operation that nobody carries out"
         );
         assert_eq!(state.generation, self.watched.spawned, "invariant 5");
+        assert!(
+            diagram::draws(&before, state),
+            "not in the diagram: {:?} to {:?}",
+            before.phase,
+            state.phase
+        );
         assert_eq!(state.child.is_some(), self.watched.alive, "invariant 1");
         assert_eq!(
             before.intent == Intent::Exit,
