@@ -152,7 +152,7 @@ impl Search {
                 if let Err(broken) = next.act(act, &self.stage, &mut None).and_then(|()| next.check()) {
                     return Err(self.story(at, Some(act), &broken));
                 }
-                self.turns.extend(turn(world.state.as_ref(), next.state.as_ref()));
+                self.turns.extend(turn(act, world.state.as_ref(), next.state.as_ref()));
                 let to = match seen.entry(fingerprint(&next)) {
                     std::collections::hash_map::Entry::Occupied(known) => *known.get(),
                     std::collections::hash_map::Entry::Vacant(free) => {
@@ -230,9 +230,19 @@ impl Search {
 }
 
 /// From phase to phase, where one machine takes such a step.
-fn turn(before: Option<&State>, after: Option<&State>) -> Option<(Option<&'static str>, &'static str)> {
+fn turn(
+    act: Act,
+    before: Option<&State>,
+    after: Option<&State>,
+) -> Option<(Option<&'static str>, &'static str)> {
     let name = |state: &State| (state.phase != Phase::Begin).then(|| state.phase.name().as_str());
-    let (before, after) = (before.and_then(name), after.and_then(name)?);
+    let after = match after {
+        Some(after) => name(after)?,
+        // It had nothing to wait for: it exited within this step.
+        None if before.is_some() && !matches!(act, Act::Kill { .. } | Act::PowerLoss { .. }) => "exiting",
+        None => return None,
+    };
+    let before = before.and_then(name);
     (before != Some(after)).then_some((before, after))
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use super::explore;
+use super::{Bench, Settings, explore, found, settings};
 use crate::supervise::state::State;
 use crate::supervise::view::Phase;
 
@@ -47,7 +47,10 @@ fn arrows(block: &str) -> Arrows {
 
 /// What the machine does, in the order of a member's life. All ways to `exiting` are one arrow out of the box.
 fn true_arrows() -> Vec<(String, String)> {
-    let turns = explore::turns();
+    let mut turns = explore::turns();
+    // The searches have a sidecar; without one the same steps are left, and another first one.
+    let alone = Bench::new(Settings { sidecar: false, ..settings() }, found(false));
+    turns.insert((None, alone.state.phase.name().as_str()));
     let phases = || Phase::ALL.iter().map(|phase| phase.as_str());
     let leaving: BTreeSet<_> =
         turns.iter().filter(|(_, to)| *to == EXITING).filter_map(|(from, _)| *from).collect();
