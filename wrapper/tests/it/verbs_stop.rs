@@ -230,6 +230,20 @@ fn stopped_watches_the_sidecar_and_the_locks() {
 }
 
 #[test]
+fn a_stop_ends_the_pause_after_a_crash() {
+    let end = doubles::etcd::Ending::after_ready(SECOND / 2, doubles::etcd::How::Exit(2));
+    let scene =
+        Scene::scripted(Script { end: Some(end), ..Script::default() }).flag("--on-etcd-exit=restart");
+    let wrapper = scene.start_ready();
+    wrapper.wait_phase(LONG, "backoff");
+    assert_eq!(wrapper.caller().post(WAITING).told(), "200 succeeded");
+    crate::bootstrap::stays(2 * SECOND, "stopped", || {
+        assert_eq!(wrapper.status()["wrapper"]["phase"], "stopped");
+    });
+    assert_eq!(scene.stage().starts().len(), 1);
+}
+
+#[test]
 fn a_stop_supersedes_a_start() {
     let scene = Scene::scripted(never_ready()).flag("--hold");
     let wrapper = scene.start();
