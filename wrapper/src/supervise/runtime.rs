@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The task that owns the machine: turns what happens into events, steps, publishes, and carries out the effects. The
 //! only place where time, child, disk and sidecar meet; every decision is the machine's.
-//!
-//! Long: one loop and what each wake-up means; its parts would share all of its fields.
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -21,7 +19,7 @@ use super::lock::StateLock;
 use super::notify::NotifySocket;
 use super::process::{self, Child};
 use super::publish::{Chronicle, Living};
-use super::state::{self, Effect, Event, Exit, Job, Plan, RequestId, Sig, State, Timer};
+use super::state::{self, Effect, Event, Exit, Plan, RequestId, Sig, State, Timer};
 use super::view::{CoreView, ExitStatus, Phase};
 use crate::bootstrap::calls::{self, Answered};
 use crate::bootstrap::sidecar::SidecarClient;
@@ -31,9 +29,12 @@ use crate::member::view::MemberView;
 use crate::metrics::Metrics;
 use crate::shutdown::{self, Signals};
 
+mod arrivals;
 mod effects;
 mod reminder;
 
+use arrivals::{child_end, joined, said_ready};
+use effects::{Kind, Question};
 use reminder::Reminder;
 
 /// Crashes within this time count against the budget.
@@ -132,23 +133,6 @@ struct Running {
     listening: bool,
     ready_seen: bool,
     confirmed: bool,
-}
-
-/// What is asked on the side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    GateGuard,
-    EndingGuard,
-    Turn,
-    Transfer,
-}
-
-/// One question: of this kind, the how manyth, about which generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Question {
-    kind: Kind,
-    number: u64,
-    generation: u64,
 }
 
 /// What woke the loop.
@@ -313,16 +297,6 @@ impl Supervisor {
         }
     }
 
-    /// The outstanding job counts as failed. What it still does is harmless: a marker on its way to the disk is true, and a
-    /// hold holds.
-    fn give_up_on_disk(&mut self) {
-        self.disk_limit = None;
-        if let Some(job) = self.state().disk.clone() {
-            error!(?job, "gave up on the disk");
-            self.feed(Event::Disk(super::disk::failed(&job)));
-        }
-    }
-
     fn state(&self) -> &State {
         self.state.as_ref().expect("taken only within feed")
     }
@@ -407,174 +381,6 @@ impl Supervisor {
         self.feed(Event::Command(id, request.command));
     }
 
-    fn on_child_ended(&mut self, status: ExitStatus) {
-        let state = self.state();
-        let requested = state.draining();
-        let clean = state.end_is_clean(status);
-        let cause = match (&state.exit, &state.op) {
-            (Some(plan), _) => plan.cause(),
-            (None, Some(op)) if requested => match op.kind() {
-                super::view::OperationKind::Restart => "restart",
-                _ => "stop",
-            },
-            _ => "crash",
-        };
-        let running = self.child.take();
-        let pid = running.as_ref().map(|running| running.child.pid());
-        let ready_seen = running.is_some_and(|running| running.ready_seen);
-        info!(?status, requested, clean, pid, "etcd ended");
-        self.chronicle.ended(status, requested, clean, cause, SystemTime::now());
-        self.etcd_end = Some(EtcdEnd::new(status, requested, ready_seen));
-        self.living.send_replace(None);
-        let now = Instant::now();
-        if !requested {
-            self.crashes.push_back(now);
-        }
-        while self.crashes.front().is_some_and(|at| now - *at > CRASH_WINDOW) {
-            self.crashes.pop_front();
-        }
-        let recent_crashes = u8::try_from(self.crashes.len()).unwrap_or(u8::MAX);
-        self.feed(Event::ChildExited { status, recent_crashes });
-    }
-
-    fn on_disk(&mut self, completion: Completion) {
-        for note in completion.notes {
-            warn!("{note}");
-        }
-        if matches!(completion.done, state::Done::Locked(Ok(_)) | state::Done::Probed(_)) {
-            self.on_locks_seen(completion.held);
-        }
-        if let Some(config) = completion.config {
-            self.remember(config);
-        }
-        self.lock = completion.lock.or(self.lock.take());
-        if matches!(completion.done, state::Done::Prepared(Ok(()))) {
-            self.prepared = Some(completion.done);
-            self.arrange();
-        } else {
-            self.feed(Event::Disk(completion.done));
-        }
-    }
-
-    /// Another holder is said at once (the warning tells only of the first); while it lasts the reminder says it again.
-    fn on_locks_seen(&mut self, held: Option<String>) {
-        if let Some(held) = held.as_ref().filter(|held| self.chronicle.lock_note.as_ref() != Some(held)) {
-            info!("{held}; a start waits until it is free");
-        }
-        self.chronicle.lock_note = held;
-    }
-
-    fn on_version(&mut self, version: Option<String>) {
-        match &version {
-            Some(version) => info!(version, program = %self.program.display(), "etcd"),
-            None => warn!(program = %self.program.display(), "etcd does not tell its version"),
-        }
-        self.chronicle.etcd_version = version.clone();
-        self.version = Some(version);
-        self.arrange();
-        self.publish();
-    }
-
-    /// Once a configuration is on disk and etcd's version is known: how to start it.
-    fn arrange(&mut self) {
-        let (Some(version), true) = (&self.version, self.prepared.is_some()) else { return };
-        let Some(Job::Prepare(plan)) = self.state().disk.clone() else { return };
-        self.prepared = None;
-        let Some(config) = self.configs.get(&plan.digest).cloned() else {
-            // Whatever became of it, the job has to end: everything else waits for it.
-            let detail = "the configuration that was prepared is gone: a defect of the wrapper".into();
-            self.feed(Event::Disk(state::Done::Prepared(Err(Refusal { code: Code::Failed, detail }))));
-            return;
-        };
-        if self.told_of.as_ref() != Some(&plan.digest) {
-            self.told_of = Some(plan.digest);
-            for key in config::unknown_keys(&config, version.as_deref()) {
-                warn!("{key}");
-            }
-        }
-        let outcome = effects::arguments(&config, version.as_deref(), &self.paths.written_config());
-        let done = match outcome {
-            Ok(arguments) => {
-                self.arguments = arguments;
-                Ok(())
-            }
-            Err(detail) => Err(Refusal { code: Code::ConfigInvalid, detail }),
-        };
-        self.feed(Event::Disk(state::Done::Prepared(done)));
-    }
-
-    /// Keeps a configuration, and of the earlier ones those that the machine speaks of.
-    fn remember(&mut self, config: Arc<EtcdConfig>) {
-        let state = self.state.as_ref().expect("taken only within feed");
-        self.configs.retain(|digest, _| state.speaks_of(digest));
-        self.configs.insert(Arc::from(config.digest.as_str()), config);
-    }
-
-    fn on_answer(&mut self, answer: Result<Answered, tokio::task::JoinError>) {
-        self.call = None;
-        let Some(call) = self.state().call else { return };
-        let answered = match answer {
-            Ok(answered) => answered,
-            Err(error) => {
-                error!(%error, "the sidecar task ended");
-                self.feed(Event::Panicked);
-                return;
-            }
-        };
-        self.metrics.sidecar_request(calls::name(call), answered.outcome);
-        if let state::Reply::Word(word) = answered.reply {
-            if self.chronicle.word != Some(word) {
-                info!(status = word.as_str(), "sidecar");
-            }
-            self.chronicle.word = Some(word);
-        }
-        if let Some(said) = &answered.said {
-            if self.chronicle.last_error.as_ref() != Some(said) {
-                warn!(call = calls::name(call), "sidecar: {said}");
-            }
-            self.chronicle.last_error = Some(said.clone());
-        }
-        if let Some(config) = answered.config {
-            self.remember(config);
-        }
-        self.feed(Event::Sidecar(answered.reply));
-    }
-
-    fn on_ready(&mut self, result: std::io::Result<()>) {
-        let Some(running) = &mut self.child else { return };
-        running.listening = false;
-        if let Err(error) = result {
-            error!(%error, "the notify socket broke: etcd's READY cannot be heard");
-            return;
-        }
-        running.ready_seen = true;
-        info!("etcd says READY");
-        self.living.send_modify(|alive| {
-            if let Some(alive) = alive {
-                alive.ready_seen = true;
-            }
-        });
-        self.feed(Event::Ready);
-    }
-
-    fn on_member(&mut self) {
-        let (generation, confirmed) = {
-            let view = self.member.borrow_and_update();
-            (view.generation, view.confirmed)
-        };
-        let current = self.state().generation;
-        if let Some(running) = &mut self.child
-            && confirmed
-            && generation == Some(current)
-            && !std::mem::replace(&mut running.confirmed, true)
-        {
-            if let Some(child) = &mut self.chronicle.child {
-                child.ready_since = Some(SystemTime::now());
-            }
-            self.feed(Event::Confirmed);
-        }
-    }
-
     fn end(mut self, exit: Exit) -> Ended {
         for (_, reply) in self.replies.drain() {
             let detail = "the wrapper is shutting down".to_owned();
@@ -586,26 +392,5 @@ impl Supervisor {
 
     fn plan_config(&self, plan: &Plan) -> Option<Arc<EtcdConfig>> {
         self.configs.get(&plan.digest).cloned()
-    }
-}
-
-async fn child_end(child: Option<&mut Child>) -> ExitStatus {
-    match child {
-        Some(child) => child.wait().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn said_ready(socket: Option<(&mut NotifySocket, u32)>) -> std::io::Result<()> {
-    match socket {
-        Some((socket, pid)) => socket.ready(pid).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn joined(call: Option<&mut JoinHandle<Answered>>) -> Result<Answered, tokio::task::JoinError> {
-    match call {
-        Some(call) => call.await,
-        None => std::future::pending().await,
     }
 }

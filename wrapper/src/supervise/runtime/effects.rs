@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
-    Effect, Event, Kind, Living, NotifySocket, Order, Plan, Question, Running, Sig, Signal, Supervisor,
-    Timer, calls, config, process,
+    Effect, Event, Living, NotifySocket, Order, Plan, Running, Sig, Signal, Supervisor, Timer, calls, config,
+    process,
 };
 use crate::config::EtcdConfig;
 use crate::member::client::Client;
@@ -24,6 +24,23 @@ use crate::supervise::view::Alive;
 const TRANSFER: Duration = Duration::from_secs(3);
 /// Up to so much is added to a backoff, so that members that crashed together do not start together.
 const JITTER_PERCENT: u32 = 20;
+
+/// What is asked on the side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    GateGuard,
+    EndingGuard,
+    Turn,
+    Transfer,
+}
+
+/// One question: of this kind, the how manyth, about which generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Question {
+    pub(super) kind: Kind,
+    pub(super) number: u64,
+    pub(super) generation: u64,
+}
 
 impl Supervisor {
     /// Does one effect; `Spawn` gives rise to an event at once.
