@@ -93,7 +93,8 @@ impl Agent {
 
     /// Each operation that was taken comes to an end, and stays at it.
     fn look_back(&mut self) {
-        for id in std::mem::take(&mut self.pending) {
+        while let Some(id) = self.pending.pop() {
+            let mut forced = Vec::new();
             let path = format!("/v1/operations/{id}");
             let began = Instant::now();
             let operation = wait::until(LONG, &format!("the end of {id}"), || {
@@ -104,10 +105,11 @@ impl Agent {
                 // A forced stop that cut the sidecar's answer off leaves a round that nobody hears of; the next stop
                 // waits a minute for it, unless somebody insists.
                 if operation["phase"] == "waiting_sidecar" && began.elapsed() > SECOND {
-                    self.caller.post_json("/v1/etcd/stop", &json!({"force": true}));
+                    forced.push(self.caller.post_json("/v1/etcd/stop", &json!({"force": true})));
                 }
                 Poll::NotYet(operation.to_string())
             });
+            forced.iter().for_each(|answer| self.note(answer));
             let status = operation["status"].as_str().unwrap().to_owned();
             assert!(["succeeded", "failed", "superseded"].contains(&status.as_str()), "{operation}");
             assert_eq!(operation["problem"].is_null(), status != "failed", "{operation}");
