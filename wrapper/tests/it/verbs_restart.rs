@@ -283,8 +283,9 @@ fn a_restart_in_place_costs_little_over_etcds_own_stop_and_start() {
     eprintln!(
         "a restart in place, over etcd's own time (to SIGTERM, to the next etcd, READY to running): {costs:?}"
     );
-    // The best of them, with room: other tests run beside this one. A pause on the way would show.
-    assert!(costs[0].0 < Duration::from_millis(250), "{costs:?}");
+    // The best of each, with room: other tests run beside this one. A pause on the way would show.
+    let best = [0, 1, 2].map(|span| costs.iter().map(|(_, spans)| spans[span]).min().unwrap_or_default());
+    assert!(best.iter().all(|span| *span < SECOND / 5), "{best:?}: {costs:?}");
 }
 
 #[test]
