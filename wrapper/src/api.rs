@@ -11,7 +11,7 @@ pub mod connections;
 pub mod control;
 pub mod documents;
 pub mod events;
-mod fields;
+pub(crate) mod fields;
 pub mod flush;
 pub mod listener;
 mod payload;

@@ -87,6 +87,27 @@ pub struct Problem {
     pub suggestion: Option<String>,
 }
 
+/// Longest text about one problem, in bytes: it may quote what may be as long as the document.
+const LONGEST: usize = 256;
+/// Problems that are listed: nobody reads more.
+const MOST: usize = 16;
+
+/// Not more than the beginning of a long text.
+fn short(text: impl Into<String>) -> String {
+    let mut text = text.into();
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.push('…');
+    }
+    text
+}
+
+impl Problem {
+    fn new(pointer: &str, detail: impl Into<String>, suggestion: Option<String>) -> Self {
+        Self { pointer: short(pointer), detail: short(detail), suggestion: suggestion.map(short) }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.pointer.is_empty() {
@@ -100,7 +121,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A configuration that must not be given to etcd. Holds at least one problem; displays in one line.
+/// A configuration that must not be given to etcd. Holds the first problems, at least one; displays in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     pub problems: Vec<Problem>,
@@ -108,8 +129,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     fn one(pointer: &str, detail: impl Into<String>) -> Self {
-        let problem = Problem { pointer: pointer.to_owned(), detail: detail.into(), suggestion: None };
-        Self { problems: vec![problem] }
+        Self { problems: vec![Problem::new(pointer, detail, None)] }
     }
 }
 

@@ -11,6 +11,8 @@ pub mod durable;
 pub mod duration;
 pub mod exit;
 pub mod file_error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod member;
 pub mod metrics;
 pub mod shutdown;

@@ -5,6 +5,7 @@
 //! Exit codes of every verb: 0 done, 1 failed, 2 usage; a verb that has others says so in its `--help`.
 
 mod dev;
+mod fuzz;
 mod setup;
 mod test;
 mod tidy;
@@ -32,6 +33,7 @@ enum Verb {
     Dev(dev::Args),
     Tool(tool::Args),
     Test(test::Args),
+    Fuzz(fuzz::Args),
     Tidy(tidy::Args),
     #[command(hide = true)]
     DevGuard(dev::guard::Args),
@@ -44,6 +46,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Dev(args) => dev::run(&args),
         Verb::Tool(args) => tool::run(&args),
         Verb::Test(args) => test::run(&args),
+        Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Tidy(args) => tidy::run(&args),
         Verb::DevGuard(args) => dev::guard::run(&args),
     };

@@ -15,7 +15,7 @@ use crate::supervise::view::Phase;
 
 use super::problem::{Code, Problem};
 use super::publisher::Published;
-use super::query::{Query, invalid};
+use super::query::{Query, invalid, whole_number};
 use super::snapshot::{self, Now};
 use super::{Answer, Api, Connection, accepts, closed, json, text, warnings, wire};
 
@@ -151,7 +151,7 @@ impl Api {
         let Some(after) = query.get("after") else { return Ok(wire::Poll::default()) };
         let (epoch, after) = after
             .rsplit_once(':')
-            .and_then(|(epoch, index)| Some((epoch, index.parse::<u64>().ok()?)))
+            .and_then(|(epoch, index)| Some((epoch, whole_number(index)?)))
             .ok_or_else(|| invalid("after", after, "<epoch>:<index> of an earlier answer"))?;
         let foreign = epoch != self.views.core.borrow().epoch;
         if foreign || after > self.published.borrow().marks.index {

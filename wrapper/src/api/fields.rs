@@ -15,14 +15,14 @@ use super::wire::FieldError;
 
 /// The members of one JSON object, in the order they came. A member that is null is as good as absent.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Fields(Vec<(String, Value)>);
+pub(crate) struct Fields(Vec<(String, Value)>);
 
 impl Fields {
     /// Reads a body; an empty one has no fields.
     ///
     /// # Errors
     /// `bad_request` for what is no JSON object.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         if bytes.trim_ascii().is_empty() {
             return Ok(Self::default());
         }
@@ -34,7 +34,7 @@ impl Fields {
     ///
     /// # Errors
     /// `unknown_field` with the nearest known name, `bad_request` for a repetition.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), Problem> {
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Problem> {
         for (at, (name, _)) in self.0.iter().enumerate() {
             if !known.contains(&name.as_str()) {
                 return Err(unknown("field", name, &pointer(name), known));
@@ -65,19 +65,19 @@ impl Fields {
 
     /// # Errors
     /// `invalid_value` for anything but a string.
-    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
         self.read(name, "a string", Value::as_str)
     }
 
     /// # Errors
     /// `invalid_value` for anything but true or false.
-    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
         self.read(name, "true or false", Value::as_bool)
     }
 
     /// # Errors
     /// `invalid_value` for anything but a whole number.
-    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
         self.read(name, "a whole number", Value::as_u64)
     }
 
@@ -85,7 +85,7 @@ impl Fields {
     ///
     /// # Errors
     /// `invalid_value` for anything else.
-    pub(super) fn duration(
+    pub(crate) fn duration(
         &self,
         name: &str,
         least: Duration,
@@ -101,7 +101,7 @@ impl Fields {
     ///
     /// # Errors
     /// `invalid_value` with all of them.
-    pub(super) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Problem> {
+    pub(crate) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Problem> {
         let all: Vec<_> = words.iter().map(|(word, _)| *word).collect();
         let wanted = format!("one of {}", all.join(", "));
         let find = |value: &Value| words.iter().find(|(word, _)| value == word).map(|(_, meaning)| *meaning);

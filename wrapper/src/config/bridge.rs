@@ -6,7 +6,7 @@
 use super::keys::{EtcdVersion, GO_FIELDS, Key, Kind, SECURITY, SOCKET, TOP, same_key};
 use super::read::{document, escape, plain_text, whole_number};
 use super::yaml::{Scalar, View};
-use super::{ConfigError, EtcdConfig, Problem};
+use super::{ConfigError, EtcdConfig, MOST, Problem};
 
 /// What etcd is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,14 +81,13 @@ struct Bridge {
 
 impl Bridge {
     fn refuse(&mut self, pointer: &str, why: &str) {
-        self.problems.push(Problem {
-            pointer: pointer.to_owned(),
-            detail: format!(
+        if self.problems.len() < MOST {
+            let detail = format!(
                 "skip-client-san-verification needs the whole configuration as flags on etcd {}.{}, and {why}",
                 self.version.major, self.version.minor
-            ),
-            suggestion: None,
-        });
+            );
+            self.problems.push(Problem::new(pointer, detail, None));
+        }
     }
 
     fn find(&self, name: &str, table: &'static [Key]) -> Option<&'static Key> {

@@ -80,7 +80,9 @@ fn parse(url: &str) -> Result<(bool, Address), String> {
     }
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     let (host, port) = authority.rsplit_once(':').ok_or("it has no port")?;
-    let port = port.parse::<u16>().map_err(|_| format!("{port:?} is no port"))?;
+    // Rust takes a plus sign, Go does not.
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = port.parse::<u16>().ok().filter(|_| digits).ok_or_else(|| format!("{port:?} is no port"))?;
     if port == 0 {
         return Err("port 0 lets the system choose, and then nobody knows where etcd listens".to_owned());
     }
@@ -149,6 +151,7 @@ mod tests {
             "http://:2379",
             "http://[::1:2379",
             "http://127.0.0.1:65536",
+            "http://127.0.0.1:+2379",
             "unix://",
         ] {
             let error = client_endpoint(&with_urls(url), None).expect_err(url);

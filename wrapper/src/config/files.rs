@@ -76,6 +76,7 @@ pub fn check_files(config: &EtcdConfig) -> Result<(), ConfigError> {
         .filter_map(|file| {
             let error = probe(&file.path).err()?;
             let detail = describe_unreadable(&file.path, &error);
+            // Whole: the path is what matters, and ends with the text.
             Some(Problem { pointer: file.pointer(), detail, suggestion: None })
         })
         .collect();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::keys::same_key;
 use super::unknown::nearest;
 use super::yaml::{Document, Scalar, View};
-use super::{ConfigError, EtcdConfig, Problem, TlsSection};
+use super::{ConfigError, EtcdConfig, MOST, Problem, TlsSection};
 
 /// Top-level keys read here. One that differs only in case is refused: etcd would obey it, and we would not see it.
 const READ: &[&str] = &[
@@ -128,11 +128,10 @@ struct Section<'d, 'p> {
 
 impl<'d> Section<'d, '_> {
     fn problem(&mut self, key: &str, detail: String, suggestion: Option<String>) {
-        self.problems.push(Problem {
-            pointer: format!("{}/{}", self.pointer, escape(key)),
-            detail,
-            suggestion,
-        });
+        if self.problems.len() < MOST {
+            let pointer = format!("{}/{}", self.pointer, escape(key));
+            self.problems.push(Problem::new(&pointer, detail, suggestion));
+        }
     }
 
     fn wrong(&mut self, key: &str, value: View<'d>, wanted: &str) {

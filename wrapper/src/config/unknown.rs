@@ -4,10 +4,10 @@
 //! where it cannot be sure: an unknown version, an undocumented field.
 use std::fmt;
 
-use super::EtcdConfig;
 use super::keys::{AS_OF, EtcdVersion, GO_FIELDS, HARMLESS, Key, SECURITY, SOCKET, TOP, same_key};
 use super::read::{document, escape};
 use super::yaml::View;
+use super::{EtcdConfig, short};
 
 /// A key that etcd will ignore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +78,8 @@ impl Search {
             }
             let prefix = if section.is_empty() { String::new() } else { format!("/{section}") };
             self.found.push(UnknownKey {
-                pointer: format!("{prefix}/{}", escape(name)),
-                key: name.to_owned(),
+                pointer: short(format!("{prefix}/{}", escape(name))),
+                key: short(name),
                 suggestion: self.suggest(name, table),
                 version: format!("{}.{}.{}", self.version.major, self.version.minor, self.version.patch),
                 as_of: AS_OF[self.line],

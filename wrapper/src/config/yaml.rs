@@ -10,6 +10,10 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, Tag};
 
+/// What a document may consist of: keys, values, ends of collections. etcd knows some hundred keys; a document of a million
+/// scraps would keep the wrapper's one thread from everything else while it is read.
+const MOST_EVENTS: usize = 50_000;
+
 /// One parsed document.
 #[derive(Debug)]
 pub(super) struct Document {
@@ -70,13 +74,16 @@ impl Document {
         options.set_emit_comments(false);
         let mut composer = Composer::default();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        for event in Parser::new_from_str_with_options(text, options) {
+        for (n, event) in Parser::new_from_str_with_options(text, options).enumerate() {
             let (event, span) = event.map_err(|error| YamlError {
                 line: error.marker().line(),
                 column: error.marker().col() + 1,
                 detail: error.info(),
             })?;
             let at = Place { line: span.start.line(), column: span.start.col() + 1 };
+            if n == MOST_EVENTS {
+                return Err(at.error(format!("more than {MOST_EVENTS} keys and values")));
+            }
             composer.take(event, at).map_err(|detail| at.error(detail))?;
         }
         match composer.root {

@@ -17,7 +17,7 @@ use super::proto::kv_client::KvClient;
 use super::proto::maintenance_client::MaintenanceClient;
 use super::proto::{MemberListRequest, MoveLeaderRequest, RangeRequest, StatusRequest, StatusResponse};
 use super::scraper::Scraper;
-use super::view::{Alarms, Peer};
+use super::view::{Alarms, Peer, short_version};
 
 /// The key etcd's own health check reads; it need not exist, and no permission on it is needed (see [`CallError::Auth`]).
 const PROBE_KEY: &[u8] = b"health";
@@ -219,7 +219,7 @@ fn told(answer: StatusResponse) -> Result<StatusAnswer, CallError> {
         db_quota: Some(size(answer.db_size_quota)).filter(|bytes| *bytes != 0),
         // The Alarm call would tell the same, but etcd sends each one through raft: a write on every member.
         alarms: Alarms { nospace: raised("NOSPACE"), corrupt: raised("CORRUPT") },
-        version: answer.version,
+        version: short_version(&answer.version),
     })
 }
 
@@ -246,8 +246,17 @@ fn classify(status: Status) -> CallError {
     }
 }
 
-/// etcd's own words, or the innermost cause where the call never got to etcd.
+/// Longest error of a call that is shown.
+const LONGEST: usize = 512;
+
+/// etcd's own words, or the innermost cause where the call never got to etcd; not all of a long text.
 fn describe(status: &Status) -> String {
+    let mut text = told_cause(status);
+    text.truncate(text.floor_char_boundary(LONGEST));
+    text
+}
+
+fn told_cause(status: &Status) -> String {
     let mut cause = status.source();
     while let Some(inner) = cause.and_then(|error| error.source()) {
         // A dial error says all of its own source.

@@ -4,6 +4,11 @@
 //! has some 150 KB.
 use std::collections::BTreeSet;
 
+use super::view::short_version;
+
+/// Far more than a cluster can have; whoever answers in etcd's place must not fill our memory.
+const MOST_PEERS: usize = 256;
+
 /// What the page tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
@@ -38,11 +43,11 @@ pub fn parse(page: &str) -> Result<Gauges, Missing> {
             "etcd_server_has_leader" => has_leader = Some(on),
             "etcd_server_is_learner" => gauges.is_learner = Some(on),
             "etcd_server_id" => gauges.member_id = label(labels, "server_id").and_then(id),
-            "etcd_server_version" => gauges.version = label(labels, "server_version").map(str::to_owned),
+            "etcd_server_version" => gauges.version = label(labels, "server_version").map(short_version),
             "etcd_mvcc_db_total_size_in_bytes" => gauges.db_size = Some(bytes(value)),
             "etcd_mvcc_db_total_size_in_use_in_bytes" => gauges.db_in_use = Some(bytes(value)),
             "etcd_server_quota_backend_bytes" => gauges.db_quota = Some(bytes(value)).filter(|b| *b > 0),
-            "etcd_network_active_peers" if on => {
+            "etcd_network_active_peers" if on && gauges.active_peers.len() < MOST_PEERS => {
                 gauges.active_peers.extend(label(labels, "Remote").and_then(id));
             }
             _ => {}
@@ -62,7 +67,8 @@ fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
 }
 
 fn id(hex: &str) -> Option<u64> {
-    u64::from_str_radix(hex, 16).ok()
+    let digits = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u64::from_str_radix(hex, 16).ok().filter(|_| digits)
 }
 
 #[expect(
@@ -111,6 +117,15 @@ etcd_server_is_leader_of_something_else 0
                 active_peers: BTreeSet::from([0x91bc_3c39_8fb3_c146]),
             }
         );
+    }
+
+    #[test]
+    fn a_page_of_nonsense_costs_no_memory() {
+        let mut page = PAGE.replace("3.5.35", &"3".repeat(1 << 20));
+        page.extend((0..5_000).map(|n| format!("etcd_network_active_peers{{Remote=\"{n:x}\"}} 1\n")));
+        let gauges = parse(&page).unwrap();
+        assert_eq!(gauges.active_peers.len(), MOST_PEERS);
+        assert_eq!(gauges.version.unwrap().len(), 64);
     }
 
     #[test]

@@ -9,6 +9,11 @@ use crate::config::EtcdConfig;
 use super::client::Client;
 use super::dial::Dial;
 
+/// A version as it is published: whatever calls itself one, no more than 64 bytes of it.
+pub(super) fn short_version(text: &str) -> String {
+    text[..text.floor_char_boundary(64)].to_owned()
+}
+
 /// Which etcd the member stage talks to, handed over by the supervisor at each spawn; None without a child.
 #[derive(Clone, Debug)]
 pub struct Target {

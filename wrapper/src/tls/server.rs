@@ -83,10 +83,7 @@ impl ServerTls {
         if verifier.verify_client_cert(end_entity, intermediates, now).is_err() {
             return ClientIdentity::Unverified;
         }
-        match X509Certificate::from_der(end_entity) {
-            Ok((_, certificate)) => names(&certificate),
-            Err(_) => ClientIdentity::Unverified,
-        }
+        identity(end_entity)
     }
 }
 
@@ -134,6 +131,14 @@ fn config(certified: Arc<CertifiedKey>, hints: Vec<DistinguishedName>) -> Server
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config
+}
+
+/// The names in a certificate that has been verified.
+pub(crate) fn identity(end_entity: &CertificateDer<'_>) -> ClientIdentity {
+    match X509Certificate::from_der(end_entity) {
+        Ok((_, certificate)) => names(&certificate),
+        Err(_) => ClientIdentity::Unverified,
+    }
 }
 
 fn names(certificate: &X509Certificate<'_>) -> ClientIdentity {

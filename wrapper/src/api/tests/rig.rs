@@ -138,11 +138,11 @@ pub(super) fn limits() -> Limits {
 }
 
 /// The served API.
-pub(super) struct Rig {
-    pub(super) address: SocketAddr,
-    pub(super) core: watch::Sender<CoreView>,
+pub(crate) struct Rig {
+    pub(crate) address: SocketAddr,
+    pub(crate) core: watch::Sender<CoreView>,
     member: watch::Sender<Arc<MemberView>>,
-    pub(super) commands: mpsc::Receiver<command::Request>,
+    pub(crate) commands: mpsc::Receiver<command::Request>,
     pub(super) closing: watch::Sender<bool>,
     pub(super) server_tls: watch::Sender<ServerTls>,
     pub(super) serving: JoinHandle<()>,
@@ -166,7 +166,7 @@ impl Rig {
         rig
     }
 
-    pub(super) fn with(policy: Policy, limits: Limits) -> Self {
+    pub(crate) fn with(policy: Policy, limits: Limits) -> Self {
         let (core, core_view) = watch::channel(core_view());
         let (member, member_view) = watch::channel(Arc::new(MemberView::default()));
         let (tls, tls_view) = watch::channel(TlsView::default());
