@@ -62,7 +62,8 @@ pub fn parse(page: &str) -> Result<Gauges, Missing> {
 fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
     labels.trim_end_matches('}').split(',').find_map(|pair| {
         let (key, value) = pair.split_once('=')?;
-        (key == name).then(|| value.trim_matches('"'))
+        let value = value.strip_prefix('"')?.strip_suffix('"')?;
+        (key == name && !value.contains('"')).then_some(value)
     })
 }
 
