@@ -7,7 +7,9 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
+use tokio::sync::watch;
 
+use super::closed;
 use super::problem::{Code, Problem};
 
 /// Cap of every body that is no configuration.
@@ -59,13 +61,26 @@ pub(super) fn means_yaml(headers: &HeaderMap) -> bool {
 /// The whole body.
 ///
 /// # Errors
-/// `too_large` above `cap` bytes, at once where the head says so; `bad_request` when the body breaks off or is too slow.
-pub(super) async fn read(body: Incoming, cap: usize) -> Result<Bytes, Problem> {
+/// `too_large` above `cap` bytes, at once where the head says so; `bad_request` when the body breaks off or is too slow;
+/// `shutting_down` when the listener winds down first: a caller who stopped in the middle must not hold up the end.
+pub(super) async fn read(
+    body: Incoming,
+    cap: usize,
+    closing: &watch::Receiver<bool>,
+) -> Result<Bytes, Problem> {
     let too_large = || Problem::new(Code::TooLarge, format!("a body has at most {cap} bytes here"));
     if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > cap) {
         return Err(too_large());
     }
-    match tokio::time::timeout(READ_WITHIN, Limited::new(body, cap).collect()).await {
+    let mut closing = closing.clone();
+    let read = tokio::select! {
+        biased;
+        read = tokio::time::timeout(READ_WITHIN, Limited::new(body, cap).collect()) => read,
+        () = closed(&mut closing) => {
+            return Err(Problem::new(Code::ShuttingDown, "the process ends, and the body has not arrived"));
+        }
+    };
+    match read {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(error)) => Err(Problem::new(Code::BadRequest, format!("the body broke off: {error}"))),

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tracing::info;
 
 use crate::config;
@@ -88,7 +88,9 @@ impl Api {
                 let posted = match has_body {
                     true => {
                         body::check_type(&head.headers, MediaType::Yaml)?;
-                        Some(requests::posted(body::read(body, config::MAX_POSTED_BYTES).await?)?)
+                        Some(requests::posted(
+                            body::read(body, config::MAX_POSTED_BYTES, &self.closing).await?,
+                        )?)
                     }
                     // An empty file posted by mistake must not become a start with another configuration.
                     false if body::means_yaml(&head.headers) => {
@@ -101,9 +103,9 @@ impl Api {
                 let start = Command::Start(requests::start(&query, posted)?);
                 return Ok((wait, self.command(start).await?));
             }
-            OperationKind::Stop => Command::Stop(requests::stop(&fields(&head, body).await?)?),
+            OperationKind::Stop => Command::Stop(requests::stop(&fields(&head, body, &self.closing).await?)?),
             OperationKind::Restart => {
-                Command::Restart(requests::restart(&query, &fields(&head, body).await?)?)
+                Command::Restart(requests::restart(&query, &fields(&head, body, &self.closing).await?)?)
             }
             OperationKind::TransferLeadership => {
                 body::none(&body)?;
@@ -133,7 +135,7 @@ impl Api {
         request: Request<Incoming>,
     ) -> Result<Answer, Problem> {
         let call = if request.method() == http::Method::PUT { "override" } else { "end override" };
-        let taken = match readiness_request(request).await {
+        let taken = match readiness_request(request, &self.closing).await {
             Ok(change) => self.command(Command::SetOverride(change)).await,
             Err(problem) => Err(problem),
         };
@@ -218,20 +220,27 @@ impl Api {
 }
 
 /// The small JSON body of a verb.
-async fn fields(head: &http::request::Parts, body: Incoming) -> Result<Fields, Problem> {
+async fn fields(
+    head: &http::request::Parts,
+    body: Incoming,
+    closing: &watch::Receiver<bool>,
+) -> Result<Fields, Problem> {
     if hyper::body::Body::is_end_stream(&body) {
         return Ok(Fields::default());
     }
     body::check_type(&head.headers, MediaType::Json)?;
-    Fields::parse(&body::read(body, body::SMALL).await?)
+    Fields::parse(&body::read(body, body::SMALL, closing).await?)
 }
 
-async fn readiness_request(request: Request<Incoming>) -> Result<OverrideRequest, Problem> {
+async fn readiness_request(
+    request: Request<Incoming>,
+    closing: &watch::Receiver<bool>,
+) -> Result<OverrideRequest, Problem> {
     let (head, body) = request.into_parts();
     let query = Query::parse(head.uri.query())?;
     if head.method == http::Method::PUT {
         query.only(&[])?;
-        requests::put_readiness(&fields(&head, body).await?)
+        requests::put_readiness(&fields(&head, body, closing).await?)
     } else {
         body::none(&body)?;
         requests::delete_readiness(&query)

@@ -29,7 +29,7 @@ impl Api {
             .validations
             .try_acquire()
             .map_err(|_| Problem::new(Code::TooManyStreams, "other configurations are being validated"))?;
-        let bytes = body::read(body, config::MAX_POSTED_BYTES).await?;
+        let bytes = body::read(body, config::MAX_POSTED_BYTES, &self.closing).await?;
         if bytes.is_empty() {
             return Err(Problem::new(
                 Code::BadRequest,
