@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Puts the stages together for `start-etcd`: opens the port, starts each stage's task, runs the supervisor to its end,
 //! and leaves with its exit code. The only place that knows all stages; decides nothing about etcd.
+mod beginning;
 mod target;
 mod volume;
 
@@ -11,14 +12,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::FutureExt;
-use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::api::events::webhook::Webhook;
 use crate::api::listener::{ServerTls, TlsNow};
 use crate::api::{self, Api, Views, auth::Policy};
-use crate::bootstrap::{hold, marker, sidecar::SidecarClient};
+use crate::bootstrap::sidecar::SidecarClient;
 use crate::cli::notify_url::NotifyUrl;
 use crate::cli::{Bootstrap, OnEtcdExit, StartFlags};
 use crate::exit::record::{End, ExitRecord, TERMINATION_LOG, write_termination_log};
@@ -29,8 +30,8 @@ use crate::supervise::disk::{self, Paths};
 use crate::supervise::process::{self, binary, reaper::Reaper};
 use crate::supervise::publish::Chronicle;
 use crate::supervise::runtime::{Ended, Parts, Supervisor};
-use crate::supervise::state::{Found, HoldFile, Rules, Settings, State};
-use crate::supervise::{modes, view};
+use crate::supervise::state::{Found, Rules, Settings, State};
+use crate::supervise::view;
 use crate::telemetry::Telemetry;
 use crate::tls::{self, reload, server::SelfSigned};
 
@@ -116,7 +117,7 @@ fn paths(flags: &StartFlags) -> Paths {
     Paths { state_dir: flags.state_dir.clone(), home, config_file }
 }
 
-async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<Ended, Failure> {
+async fn start(flags: &StartFlags, paths: Paths, mut signals: Signals) -> Result<Ended, Failure> {
     // The port comes first: a probe that finds it closed learns nothing.
     let listener = api::listener::bind(flags.listen_address, flags.wrapper_port)
         .map_err(|error| failure(ExitCode::BindFailed, error))?;
@@ -131,8 +132,6 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
 
     let program = binary::resolve_etcd(flags.etcd_path.as_deref())
         .map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
-    modes::check_writable("state directory", &paths.state_dir)
-        .map_err(|detail| failure(ExitCode::BootstrapFailed, detail))?;
     let tls_flags = tls_flags(flags);
     tls::check::flags(&tls_flags).map_err(|error| failure(ExitCode::BootstrapFailed, error))?;
     let sidecar = match &flags.bootstrap {
@@ -145,15 +144,16 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
     let reaper = Reaper::if_needed()
         .map_err(|error| failure(ExitCode::Failed, format!("watch for orphans as PID 1: {error}")))?;
 
-    let state = State::new(settings(flags), found(&paths.state_dir));
+    // What is seen until the state directory has been read.
+    let blank = State::new(settings(flags), Found { clean_marker: false, hold: None });
     let chronicle = Chronicle::new(epoch(), SystemTime::now());
     let metrics = Metrics::new();
     let webhooks = webhooks(flags, &metrics)?;
-    let (core, core_seen) = watch::channel(chronicle.view(&state, Instant::now()));
+    let (core, core_seen) = watch::channel(chronicle.view(&blank, Instant::now()));
     let (steps, steps_seen) = broadcast::channel(STEPS);
     let (living, living_seen) = watch::channel(None);
     let (member, member_seen) = watch::channel(Arc::default());
-    let (commands, requests) = mpsc::channel(COMMANDS);
+    let (commands, mut requests) = mpsc::channel(COMMANDS);
     let (closing, closing_seen) = watch::channel(false);
     let hangup = Arc::new(Notify::new());
 
@@ -197,8 +197,28 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         .map(|webhook| watched("webhook", &panicked, webhook.run(notified.clone(), closing.subscribe())))
         .collect();
 
-    let (disk, completions) = disk::start(paths.clone())
+    let closed = async |ended| {
+        // Answers under way (the 200 of a `/stop` above all) leave before the process does.
+        closing.send_replace(true);
+        // A panic of one was told by who watches it.
+        let told = tokio::time::timeout(LAST_NOTIFICATIONS, futures_util::future::join_all(notifying));
+        let _ = tokio::join!(serving, told);
+        ended
+    };
+
+    let (tell, looked) = oneshot::channel();
+    let state_dir = paths.state_dir.clone();
+    // Nobody may be waiting any more.
+    let look = move || drop(tell.send(beginning::look(&state_dir)));
+    let (disk, completions) = disk::start(paths.clone(), look)
         .map_err(|error| failure(ExitCode::Failed, format!("start a thread: {error}")))?;
+    let began = beginning::wait(looked, &mut signals, &mut requests, &core, &panicked).await;
+    let found = match began {
+        Ok(Ok(found)) => found,
+        Ok(Err(ended)) => return closed(Ok(ended)).await,
+        Err(failure) => return closed(Err(failure)).await,
+    };
+    let state = State::new(settings(flags), found);
     let grace = flags.grace_period;
     let lives = living.subscribe();
     let supervisor = Supervisor::run(Parts {
@@ -223,12 +243,7 @@ async fn start(flags: &StartFlags, paths: Paths, signals: Signals) -> Result<End
         Ok(ended) => ended,
         Err(_) => return Err(stop_after_panic(&lives, grace)),
     };
-    // Answers under way (the 200 of a `/stop` above all) leave before the process does.
-    closing.send_replace(true);
-    // A panic of one was told by who watches it.
-    let told = tokio::time::timeout(LAST_NOTIFICATIONS, futures_util::future::join_all(notifying));
-    let _ = tokio::join!(serving, told);
-    Ok(ended)
+    closed(Ok(ended)).await
 }
 
 /// The supervisor itself panicked, so nobody owns etcd any more: without this the parent-death signal would kill it hard.
@@ -268,25 +283,6 @@ fn settings(flags: &StartFlags) -> Settings {
         ready_timeout: flags.etcd_ready_timeout,
         rules: Rules::default(),
     }
-}
-
-/// Reads what the last process, or an operator, left behind; touches nothing but the older image's leftover.
-fn found(state_dir: &Path) -> Found {
-    let marker = marker::Marker::new(state_dir);
-    if let Err(error) = marker.remove_legacy() {
-        warn!(%error, "a leftover of an older image stays");
-    }
-    let clean_marker = match marker.read() {
-        marker::Found::Clean => true,
-        marker::Found::NotClean(reason) => {
-            info!(reason, "no clean end is on record: the sidecar will be asked for a full validation");
-            false
-        }
-    };
-    let hold = hold::Hold::new(state_dir)
-        .read()
-        .map(|file| HoldFile { owner: file.owner.map(Into::into), reason: file.reason.into() });
-    Found { clean_marker, hold }
 }
 
 fn webhooks(flags: &StartFlags, metrics: &Metrics) -> Result<Vec<Webhook>, Failure> {

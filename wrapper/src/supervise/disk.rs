@@ -86,14 +86,18 @@ pub fn failed(job: &Job) -> Done {
     }
 }
 
-/// Starts the thread.
+/// Starts the thread; its first work is `first`.
 ///
 /// # Errors
 /// No thread can be started.
-pub fn start(paths: Paths) -> std::io::Result<(Disk, mpsc::UnboundedReceiver<Completion>)> {
+pub fn start(
+    paths: Paths,
+    first: impl FnOnce() + Send + 'static,
+) -> std::io::Result<(Disk, mpsc::UnboundedReceiver<Completion>)> {
     let (orders, inbox) = std_mpsc::channel::<Order>();
     let (outbox, completions) = mpsc::unbounded_channel();
     std::thread::Builder::new().name("disk".into()).spawn(move || {
+        first();
         let mut desk =
             Desk { paths, lock: None, data_dir: None, held: None, notes: Vec::new(), config: None };
         while let Ok(order) = inbox.recv() {
@@ -263,7 +267,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (state_dir, data_dir) = (dir.path().to_owned(), dir.path().join("new.etcd"));
         let paths = Paths { state_dir: state_dir.clone(), home: state_dir, config_file: None };
-        let (disk, mut completions) = start(paths).unwrap();
+        let (disk, mut completions) = start(paths, || ()).unwrap();
         let stranger = locked(&data_dir.join("member/snap/db"));
 
         let unknown = run(&disk, &mut completions, Job::ProbeLocks).await;
@@ -316,7 +320,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let state_dir = dir.path().to_owned();
         let paths = Paths { state_dir: state_dir.clone(), home: state_dir.clone(), config_file: None };
-        let (disk, mut completions) = start(paths).unwrap();
+        let (disk, mut completions) = start(paths, || ()).unwrap();
         let free = run(&disk, &mut completions, Job::ProbeLocks).await;
         assert!(free.lock.is_none());
         let _stranger = locked(&state_dir.join("etcd.lock"));

@@ -51,7 +51,7 @@ fn supervisor(scene: &Scene) -> (Parts, Neighbours) {
     let (core, core_seen) = watch::channel(chronicle.view(&state, Instant::now()));
     let (member, member_seen) = watch::channel(Arc::default());
     let (commands, requests) = mpsc::channel(8);
-    let (disk, completions) = disk::start(paths.clone()).unwrap();
+    let (disk, completions) = disk::start(paths.clone(), || ()).unwrap();
     let parts = Parts {
         state,
         program: etcd(scene),

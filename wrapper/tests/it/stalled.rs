@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use doubles::etcd::Script;
 use doubles::programs;
+use doubles::sidecar::Route;
+use doubles::wait::{self, Poll};
 use rstest::rstest;
 use rustix::fs::{CWD, Mode, mkfifoat};
 
+use crate::namespace::with_mounts;
 use crate::scene::{Etcd, LONG, SECOND, Scene, Wrapper};
 
 /// A probe's own limit.
@@ -95,6 +98,53 @@ fn d8_a_disk_that_does_not_answer_holds_up_neither_probes_nor_the_end(
         }
     }
     assert_eq!(scene.marker(), None);
+}
+
+/// A file system whose server never answers, in the state directory's place: whoever looks at it waits.
+const DEAD_VOLUME: &str =
+    "exec 9<>/dev/fuse; mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 none \"$1\"";
+
+#[rstest]
+fn d8_a_state_directory_that_does_not_answer_at_the_start_holds_up_neither_probes_nor_the_end(
+    #[values(End::Signal, End::Call)] end: End,
+) {
+    let scene = Scene::scripted(Script::default());
+    let state_dir = scene.state_dir();
+    let mut wrapper = scene.start_command(with_mounts(&scene.command(), DEAD_VOLUME, &[&state_dir]));
+    wrapper.wait_phase(LONG, "initializing");
+    probes_answer(&wrapper, 503);
+    let refused = wrapper.caller().post("/v1/etcd/start").json();
+    assert_eq!(refused["code"], "operation_in_progress", "{refused}");
+    // Longer than the loop may stand still: it turns while it waits.
+    let began = Instant::now();
+    wait::until(LONG, "11 s of probes", || {
+        probes_answer(&wrapper, 503);
+        Poll::when(began.elapsed() > SECOND * 11, || "all answered so far".into())
+    });
+    let began = Instant::now();
+    match end {
+        End::Signal => wrapper.terminate(),
+        End::Call => assert_eq!(wrapper.caller().post("/stop").status, 200),
+    }
+    assert_eq!(wrapper.wait_exit(LONG), 0);
+    // Half a second of it is for the exit history, which lies on that volume.
+    assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+    assert_eq!(scene.sidecar().calls(Route::Start), []);
+}
+
+#[test]
+fn b1_pipes_in_the_places_of_marker_and_hold_file_are_no_marker_and_a_hold() {
+    let scene = Scene::scripted(Script::default());
+    for name in ["exit_code", "hold"] {
+        mkfifoat(CWD, scene.state_dir().join(name), Mode::from_raw_mode(0o600)).unwrap();
+    }
+    let wrapper = scene.start();
+    wrapper.wait_phase(LONG, "held");
+    probes_answer(&wrapper, 503);
+    let status = wrapper.caller().get("/v1/status").json();
+    let reason = status["wrapper"]["holdReason"].as_str().unwrap_or_default();
+    assert!(reason.contains("not a regular file"), "{status}");
+    stops_within(&scene, wrapper, SECOND);
 }
 
 #[test]
