@@ -14,12 +14,20 @@ use crate::scene::{LONG, MEMBER, Scene, Sides};
 /// Has no rights of its own: proxies in a pod deliver strangers' requests from there.
 const OTHER_LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// An address of this machine that is not loopback, or a loopback one that is a stranger's too.
+/// An address of this machine that is not loopback: what comes from it is a stranger's.
 fn outside() -> IpAddr {
     // No packet leaves: connecting a datagram socket only looks the route up.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let routed = socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).and_then(|()| socket.local_addr());
-    routed.map_or(IpAddr::V4(Ipv4Addr::new(127, 9, 9, 9)), |address| address.ip())
+    let routed = routed.ok().map(|address| address.ip());
+    // Without a route there may be an address all the same; the kernel lists each as `|-- ADDRESS` before `host LOCAL`.
+    let table = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
+    let lines: Vec<&str> = table.lines().collect();
+    let local = lines.windows(2).filter(|pair| pair[1].contains("host LOCAL")).filter_map(|pair| {
+        pair[0].trim().trim_start_matches("|-- ").parse::<Ipv4Addr>().ok().map(IpAddr::V4)
+    });
+    let own = routed.into_iter().chain(local).find(|address| !address.is_loopback());
+    own.expect("this machine has no address but loopback's: run `ip address add 192.0.2.2/32 dev lo` as root")
 }
 
 /// The host of an advertise URL.
