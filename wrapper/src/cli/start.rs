@@ -13,6 +13,7 @@ use super::flags::RawFlags;
 pub use super::host_port::SidecarAddress;
 use super::notify_url::NotifyUrl;
 use crate::duration::GoDuration;
+use crate::member::prober::LONGEST_READINESS_INTERVAL;
 
 /// Everything `start-etcd` was told.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ pub struct StartFlags {
     pub clean_marker_on_stop: bool,
     /// 10 ms – 10 s.
     pub status_interval: Duration,
-    /// 10 ms – less than 10 s, the age at which a success no longer counts.
+    /// 10 ms – 5 s: a read may take 5 s more, and at an age of 10 s a success no longer counts.
     pub readiness_interval: Duration,
     pub allow_remote_stop: bool,
     /// Loopback callers have rights of their own.
@@ -111,11 +112,8 @@ pub(super) fn check(raw: RawFlags, given: impl Fn(&str) -> bool) -> Result<Start
         on_etcd_exit: raw.on_etcd_exit,
         clean_marker_on_stop: raw.clean_marker_on_stop,
         status_interval: pause("--status-interval", raw.status_interval, Duration::from_secs(10))?,
-        readiness_interval: pause(
-            "--readiness-interval",
-            raw.readiness_interval,
-            Duration::from_millis(9_999),
-        )?,
+        readiness_interval: pause("--readiness-interval", raw.readiness_interval, LONGEST_READINESS_INTERVAL)
+            .map_err(|error| format!("{error}, since a read may take 5s and counts for 10s"))?,
         allow_remote_stop: raw.allow_remote_stop,
         control_loopback: raw.control_loopback,
         control_identities: identities(raw.control_identities)?,

@@ -137,6 +137,7 @@ fn a_flag_with_a_value_swallows_even_what_looks_like_a_flag() {
 #[case(&["--grace-period=-1s"], "--grace-period")]
 #[case(&["--status-interval=0"], "--status-interval")]
 #[case(&["--readiness-interval=10s"], "--readiness-interval")]
+#[case(&["--readiness-interval=5001ms"], "a read may take 5s")]
 #[case(&["--on-etcd-exit=explode"], "explode")]
 #[case(&["--log-format=xml"], "xml")]
 #[case(&["--log-level=inof"], "inof")]

@@ -62,7 +62,7 @@ pub fn flags(input: &[u8]) -> u64 {
         Ok(Invocation::Start(flags)) => {
             assert!(flags.etcd_client_port != 0, "a port of 0 cannot be dialled");
             let ten_seconds = Duration::from_secs(10);
-            assert!(flags.status_interval <= ten_seconds && flags.readiness_interval < ten_seconds);
+            assert!(flags.status_interval <= ten_seconds && flags.readiness_interval <= ten_seconds / 2);
             assert!(!flags.state_dir.as_os_str().is_empty());
             assert!(flags.control_identities.iter().all(|name| !name.trim().is_empty()));
             shape("start")

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::client::Client;
 use super::fold::{Answer, Fold, Moment, is_same_news};
+use super::readiness::MAX_AGE;
 use super::schedule::{Kind, Schedule};
 use super::scraper::Scraper;
 use super::view::{MemberView, Target};
@@ -24,6 +25,8 @@ const LOCAL_LIMIT: Duration = Duration::from_secs(1);
 /// Longer than an election. A read starts at most 2 s after the last one that succeeded, so a frozen etcd is known after
 /// 7 s.
 const READ_LIMIT: Duration = Duration::from_secs(5);
+/// With more between two reads, one that takes its time would come too late: what the last one said has grown too old.
+pub const LONGEST_READINESS_INTERVAL: Duration = MAX_AGE.saturating_sub(READ_LIMIT);
 /// Pause after a read that failed, counted from its start: recovery is to be seen soon.
 const RETRY: Duration = Duration::from_millis(250);
 /// Gathering the page costs etcd milliseconds of work, so it is read less often than Status.
