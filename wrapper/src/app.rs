@@ -174,7 +174,7 @@ async fn start(flags: &StartFlags, paths: Paths, mut signals: Signals) -> Result
     ));
     let (loaded, own) = (tls_seen.server.clone(), Arc::new(SelfSigned::new(host_names(flags))));
     let server_tls: Arc<TlsNow> = Arc::new(move || ServerTls::of(loaded.borrow().clone(), &own));
-    let (following, targets) = target::follow(living_seen, tls_seen.client.clone(), flags);
+    let (following, targets) = target::follow(living_seen, tls_seen.client.clone(), core_seen.clone(), flags);
 
     let panicked = Arc::new(Notify::new());
     if let Some(reaper) = reaper {

@@ -19,7 +19,7 @@ mod yaml;
 
 pub use bridge::{Launch, launch};
 pub use datadir::guard_data_dir;
-pub use endpoint::{Address, ClientEndpoint, client_endpoint};
+pub use endpoint::{Address, ClientEndpoint, client_endpoint, http_endpoint};
 pub use files::{FileRole, NamedFile, check_files, describe_unreadable, files};
 pub use keys::EtcdVersion;
 pub use unknown::{UnknownKey, unknown_keys};
@@ -37,6 +37,8 @@ pub struct EtcdConfig {
     pub data_dir: PathBuf,
     /// Absolute URLs as written, split at commas.
     pub listen_client_urls: Vec<String>,
+    /// Where etcd serves `/metrics` and `/health` instead of at the client URLs; usually empty.
+    pub listen_client_http_urls: Vec<String>,
     pub listen_peer_urls: Vec<String>,
     pub advertise_client_urls: Vec<String>,
     pub advertise_peer_urls: Vec<String>,

@@ -8,7 +8,7 @@ use crate::cli::StartFlags;
 use crate::config;
 use crate::member::dial::{Address, Dial, Tls};
 use crate::member::view::Target;
-use crate::supervise::view::Alive;
+use crate::supervise::view::{Alive, CoreView};
 use crate::tls::client::server_name;
 use crate::tls::reload::ClientTls;
 
@@ -17,16 +17,18 @@ use crate::tls::reload::ClientTls;
 pub(super) fn follow(
     mut living: watch::Receiver<Option<Alive>>,
     mut tls: watch::Receiver<ClientTls>,
+    core: watch::Receiver<CoreView>,
     flags: &StartFlags,
 ) -> (impl Future<Output = ()> + Send + 'static, watch::Receiver<Option<Target>>) {
     let (port, name) = (flags.etcd_client_port, flags.etcd_server_name.clone());
     let (sender, receiver) = watch::channel(None);
     let following = async move {
         loop {
-            let target = living
-                .borrow_and_update()
-                .as_ref()
-                .and_then(|alive| target(alive, &tls.borrow_and_update(), port, name.as_deref()));
+            // Known before anything is spawned.
+            let version = core.borrow().etcd_version.clone();
+            let target = living.borrow_and_update().as_ref().and_then(|alive| {
+                target(alive, &tls.borrow_and_update(), port, name.as_deref(), version.as_deref())
+            });
             sender.send_replace(target);
             let alive = tokio::select! {
                 changed = living.changed() => changed.is_ok(),
@@ -41,7 +43,13 @@ pub(super) fn follow(
 }
 
 /// None while the TLS stage has not loaded what this generation needs.
-fn target(alive: &Alive, tls: &ClientTls, port: u16, name: Option<&str>) -> Option<Target> {
+fn target(
+    alive: &Alive,
+    tls: &ClientTls,
+    port: u16,
+    name: Option<&str>,
+    version: Option<&str>,
+) -> Option<Target> {
     let flag = (!alive.posted).then_some(port);
     let endpoint = match config::client_endpoint(&alive.config, flag) {
         Ok(endpoint) => endpoint,
@@ -50,6 +58,29 @@ fn target(alive: &Alive, tls: &ClientTls, port: u16, name: Option<&str>) -> Opti
             return None;
         }
     };
+    let http = config::http_endpoint(&alive.config, version).unwrap_or_else(|error| {
+        warn!(%error, "etcd's /metrics and /health cannot be found");
+        None
+    });
+    let http = match http {
+        Some(endpoint) => Some(dial(endpoint, alive, tls, name)?),
+        None => None,
+    };
+    Some(Target {
+        generation: alive.generation,
+        config: alive.config.clone(),
+        dial: dial(endpoint, alive, tls, name)?,
+        http,
+        ready_seen: alive.ready_seen,
+    })
+}
+
+fn dial(
+    endpoint: config::ClientEndpoint,
+    alive: &Alive,
+    tls: &ClientTls,
+    name: Option<&str>,
+) -> Option<Dial> {
     let host = match &endpoint.address {
         config::Address::Tcp(address) => address.ip().to_string(),
         config::Address::Unix(_) => "localhost".to_owned(),
@@ -74,11 +105,5 @@ fn target(alive: &Alive, tls: &ClientTls, port: u16, name: Option<&str>) -> Opti
         config::Address::Tcp(address) => Address::Tcp(address),
         config::Address::Unix(path) => Address::Unix(path),
     };
-    Some(Target {
-        generation: alive.generation,
-        config: alive.config.clone(),
-        dial: Dial { address, tls },
-        http: None,
-        ready_seen: alive.ready_seen,
-    })
+    Some(Dial { address, tls })
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use super::{ConfigError, EtcdConfig};
+use super::{ConfigError, EtcdConfig, EtcdVersion};
 
 /// One reachable client endpoint of the local member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +44,37 @@ impl fmt::Display for ClientEndpoint {
 /// # Errors
 /// A URL that etcd could not bind either, or port 0, which nobody could find.
 pub fn client_endpoint(config: &EtcdConfig, flags_port: Option<u16>) -> Result<ClientEndpoint, ConfigError> {
+    let pointer = "/listen-client-urls";
+    nearest(&config.listen_client_urls, pointer, flags_port)?
+        .ok_or_else(|| ConfigError::one(pointer, "is missing"))
+}
+
+/// Where `/metrics` and `/health` are served when that is not where gRPC is: `listen-client-http-urls` takes them away
+/// from the client URLs. None: it is not given, or etcd `version` does not know it and ignores it.
+///
+/// # Errors
+/// As for [`client_endpoint`].
+pub fn http_endpoint(
+    config: &EtcdConfig,
+    version: Option<&str>,
+) -> Result<Option<ClientEndpoint>, ConfigError> {
+    let key = "listen-client-http-urls";
+    let known = version.and_then(EtcdVersion::parse).and_then(|version| version.knows(key));
+    if known == Some(false) {
+        return Ok(None);
+    }
+    nearest(&config.listen_client_http_urls, "/listen-client-http-urls", None)
+}
+
+fn nearest(
+    urls: &[String],
+    pointer: &str,
+    flags_port: Option<u16>,
+) -> Result<Option<ClientEndpoint>, ConfigError> {
     let mut best: Option<((u8, bool), ClientEndpoint)> = None;
-    for url in &config.listen_client_urls {
-        let (tls, address) = parse(url).map_err(|why| {
-            ConfigError::one("/listen-client-urls", format!("{url:?} cannot be used: {why}"))
-        })?;
+    for url in urls {
+        let (tls, address) =
+            parse(url).map_err(|why| ConfigError::one(pointer, format!("{url:?} cannot be used: {why}")))?;
         let (rank, concrete) = match &address {
             Address::Tcp(tcp) if flags_port.is_none_or(|port| port == tcp.port()) => {
                 (0, !tcp.ip().is_loopback())
@@ -61,7 +87,7 @@ pub fn client_endpoint(config: &EtcdConfig, flags_port: Option<u16>) -> Result<C
             best = Some(((rank, concrete), ClientEndpoint { tls, address, has_flags_port }));
         }
     }
-    best.map(|(_, endpoint)| endpoint).ok_or_else(|| ConfigError::one("/listen-client-urls", "is missing"))
+    Ok(best.map(|(_, endpoint)| endpoint))
 }
 
 fn parse(url: &str) -> Result<(bool, Address), String> {
@@ -158,6 +184,23 @@ mod tests {
             assert_eq!(error.problems[0].pointer, "/listen-client-urls");
             assert!(error.to_string().contains(url), "{error}");
         }
+    }
+
+    #[test]
+    fn d5_http_is_looked_for_where_this_etcd_serves_it() {
+        let mut config = with_urls("https://0.0.0.0:2379");
+        assert_eq!(http_endpoint(&config, Some("3.6.16")), Ok(None));
+        config.listen_client_http_urls = vec!["http://10.0.0.1:2381".into(), "http://0.0.0.0:2382".into()];
+        for version in [None, Some("3.4.25"), Some("3.5.8"), Some("3.6.16"), Some("9.0.0")] {
+            let found = http_endpoint(&config, version).unwrap().expect("it is given");
+            assert_eq!(found.to_string(), "http://127.0.0.1:2382", "{version:?}");
+        }
+        for version in ["3.4.24", "3.5.7"] {
+            assert_eq!(http_endpoint(&config, Some(version)), Ok(None), "{version} ignores the key");
+        }
+        config.listen_client_http_urls = vec!["http://etcd.example.org:2381".into()];
+        let error = http_endpoint(&config, None).unwrap_err();
+        assert_eq!(error.problems[0].pointer, "/listen-client-http-urls");
     }
 
     proptest! {

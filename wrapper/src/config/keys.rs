@@ -22,6 +22,12 @@ impl EtcdVersion {
         parts.next().is_none().then_some(version)
     }
 
+    /// Whether this etcd reads a key of the top level; None for a line that we do not know.
+    pub(super) fn knows(self, name: &str) -> Option<bool> {
+        let line = self.line()?;
+        Some(TOP.iter().any(|key| key.name == name && key.known_to(line, self.patch)))
+    }
+
     /// Column of the tables below; None for a line they do not cover.
     pub(super) fn line(self) -> Option<usize> {
         match (self.major, self.minor) {

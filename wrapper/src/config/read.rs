@@ -16,6 +16,7 @@ const READ: &[&str] = &[
     "name",
     "data-dir",
     "listen-client-urls",
+    "listen-client-http-urls",
     "listen-peer-urls",
     "advertise-client-urls",
     "initial-advertise-peer-urls",
@@ -61,6 +62,7 @@ pub(super) fn config(bytes: Bytes) -> Result<EtcdConfig, ConfigError> {
     let initial_cluster = top.required("initial-cluster");
     let initial_cluster = top.cluster(&initial_cluster);
     let mut urls = |key| top.text(key).map(|text| split(&text)).unwrap_or_default();
+    let listen_client_http_urls = urls("listen-client-http-urls");
     let listen_peer_urls = urls("listen-peer-urls");
     let advertise_client_urls = urls("advertise-client-urls");
     let advertise_peer_urls = urls("initial-advertise-peer-urls");
@@ -80,6 +82,7 @@ pub(super) fn config(bytes: Bytes) -> Result<EtcdConfig, ConfigError> {
         name,
         data_dir,
         listen_client_urls,
+        listen_client_http_urls,
         listen_peer_urls,
         advertise_client_urls,
         advertise_peer_urls,

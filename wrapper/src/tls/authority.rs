@@ -80,6 +80,7 @@ pub(crate) fn etcd_config(dir: &Path, listen: &str) -> crate::config::EtcdConfig
         name: "etcd-main-0".to_owned(),
         data_dir: dir.join("new.etcd"),
         listen_client_urls: vec![listen.to_owned()],
+        listen_client_http_urls: Vec::new(),
         listen_peer_urls: Vec::new(),
         advertise_client_urls: Vec::new(),
         advertise_peer_urls: Vec::new(),

@@ -28,7 +28,7 @@ impl ServerTrust {
     pub fn of(config: &EtcdConfig) -> Option<Self> {
         let tls = &config.client_tls;
         let speaks = |url: &String| url.starts_with("https://") || url.starts_with("unixs://");
-        if !config.listen_client_urls.iter().any(speaks) {
+        if !config.listen_client_urls.iter().chain(&config.listen_client_http_urls).any(speaks) {
             return None;
         }
         match (&tls.trusted_ca_file, &tls.cert_file) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Conditions in which etcd's own health check misleads: learners, alarms, auth, a dead sidecar.
 use doubles::pki::PodPki;
+use doubles::ports::ReservedPort;
 use rstest::rstest;
 use serde_json::json;
 
@@ -158,6 +159,27 @@ fn d5_auth_without_a_client_certificate_stays_ready(#[case] line: &'static str) 
             && status["leader"]["isLeader"] == true
     });
     assert!(status["leader"]["term"].is_null() && status["leader"]["leaderId"].is_null(), "{status}");
+    stays_ready_though_reads_are_refused(&wrapper);
+    assert_eq!(wrapper.status()["health"]["diagnosis"], "healthy");
+}
+
+/// `listen-client-http-urls` takes `/metrics` away from the client URLs, and with auth on it is all that tells.
+#[rstest]
+#[case("3.5")]
+#[case("3.6")]
+#[case("3.7")]
+fn d5_auth_stays_understood_when_http_has_a_listener_of_its_own(#[case] line: &'static str) {
+    let http = ReservedPort::loopback();
+    let scene = Scene::of(&Etcd::Real(line)).flag("--readiness-interval=100ms");
+    let url = format!("http://127.0.0.1:{}", http.port());
+    let config = scene.config().with("listen-client-http-urls", url);
+    let scene = scene.with_config(config);
+    let wrapper = scene.start_ready();
+    enable_auth(&scene);
+    let status = wrapper.wait_status(5 * SECOND, "told by /metrics", |status| {
+        status["leader"]["source"] == "metrics" && status["leader"]["isLeader"] == true
+    });
+    assert!(warning(&status, "auth_hides_status").is_some(), "{status}");
     stays_ready_though_reads_are_refused(&wrapper);
     assert_eq!(wrapper.status()["health"]["diagnosis"], "healthy");
 }

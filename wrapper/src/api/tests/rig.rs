@@ -70,6 +70,7 @@ pub(crate) fn running_core() -> CoreView {
         name: "etcd-main-0".into(),
         data_dir: "/var/etcd/data/new.etcd".into(),
         listen_client_urls: vec!["http://0.0.0.0:2379".into()],
+        listen_client_http_urls: Vec::new(),
         listen_peer_urls: vec!["http://0.0.0.0:2380".into()],
         advertise_client_urls: vec!["http://etcd-main-0.etcd-main-peer.ns.svc:2379".into()],
         advertise_peer_urls: vec!["http://etcd-main-0.etcd-main-peer.ns.svc:2380".into()],

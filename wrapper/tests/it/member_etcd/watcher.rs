@@ -83,6 +83,7 @@ fn target(etcd: &Etcd, generation: u64, ready_seen: bool) -> Target {
         name: "etcd".into(),
         data_dir: "/nonexistent".into(),
         listen_client_urls: vec![],
+        listen_client_http_urls: Vec::new(),
         listen_peer_urls: vec![],
         advertise_client_urls: vec![],
         advertise_peer_urls: vec![etcd.peer_url()],

@@ -166,6 +166,7 @@ pub(in super::super) fn config(own: bool, fsync: bool) -> Arc<EtcdConfig> {
         name: String::new(),
         data_dir: Path::new(if own { "/own" } else { "/other" }).into(),
         listen_client_urls: none(),
+        listen_client_http_urls: Vec::new(),
         listen_peer_urls: none(),
         advertise_client_urls: none(),
         advertise_peer_urls: none(),
