@@ -83,7 +83,7 @@ impl Topics {
 }
 
 /// The index of `<epoch>:<index>`, if the epoch is ours. Whatever else stands there is no position.
-fn position(value: &HeaderValue, epoch: &str) -> Option<u64> {
+pub(crate) fn position(value: &HeaderValue, epoch: &str) -> Option<u64> {
     let (theirs, index) = value.to_str().ok()?.trim().rsplit_once(':')?;
     // `u64::from_str` takes a plus sign.
     let digits = index.bytes().all(|byte| byte.is_ascii_digit());

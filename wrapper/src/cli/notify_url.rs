@@ -63,7 +63,9 @@ impl NotifyUrl {
             Some("") => 80,
             port => {
                 let digits = port.and_then(|port| port.strip_prefix(':')).ok_or(NotifyUrlError::Malformed)?;
-                digits.parse().ok().filter(|port| *port > 0).ok_or(NotifyUrlError::Port)?
+                // `u16::from_str` takes a plus sign.
+                let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+                digits.parse().ok().filter(|port| plain && *port > 0).ok_or(NotifyUrlError::Port)?
             }
         };
         let authorization = user.map(basic).transpose()?;
@@ -146,6 +148,7 @@ mod tests {
             ("ftp://a.example/", NotifyUrlError::Scheme),
             ("unix:///run/x", NotifyUrlError::Malformed),
             ("http://a.example:0/", NotifyUrlError::Port),
+            ("http://a.example:+80/", NotifyUrlError::Port),
             ("http://a.example:65536/", NotifyUrlError::Port),
             ("http://%zz@a.example/", NotifyUrlError::User),
         ] {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{Target, assert_short, shape};
 use crate::bootstrap::sidecar::SidecarClient;
 use crate::cli::host_port::SidecarAddress;
+use crate::cli::notify_url::NotifyUrl;
 use crate::cli::{Invocation, parse};
 use crate::duration::GoDuration;
 
@@ -53,6 +54,25 @@ pub const HOST_PORT: Target = Target {
     longest: 300,
     cases: 5000,
     ..Target::new("host_port", host_port)
+};
+
+pub const NOTIFY_URL: Target = Target {
+    words: &[
+        "http://",
+        "https://",
+        "user:pw@",
+        "127.0.0.1",
+        "[::1]",
+        ":8080",
+        ":+80",
+        "/notify?token=secret",
+        "#x",
+        "%zz",
+        "%41",
+    ],
+    longest: 300,
+    cases: 5000,
+    ..Target::new("notify_url", notify_url)
 };
 
 /// Arguments, divided by NUL: no argument can hold one.
@@ -113,6 +133,30 @@ fn is_gos(text: &str) -> bool {
         terms += 1;
     }
     terms > 0
+}
+
+/// Texts as an URL to notify: what is taken can be called, and nothing of what may be a secret is shown.
+pub fn notify_url(input: &[u8]) -> u64 {
+    let Ok(text) = std::str::from_utf8(input) else { return 0 };
+    match NotifyUrl::parse(text) {
+        Ok(url) => {
+            assert!(url.address.port != 0 && !url.address.host.is_empty(), "{text:?}");
+            let place = text.split(['/', '?', '#']).nth(2).and_then(|authority| authority.rsplit('@').next());
+            assert!(place.is_none_or(|place| !place.contains(":+")), "{text:?}");
+            assert!(url.target.as_str().starts_with('/'), "{text:?}");
+            let shown = format!("{url:?}");
+            let secret = url.target.query().filter(|query| query.len() > 8);
+            assert!(secret.is_none_or(|query| !shown.contains(query)), "{shown}");
+            let again = format!("{}{}", url.origin(), url.target);
+            let bare = NotifyUrl { authorization: None, ..url };
+            assert_eq!(NotifyUrl::parse(&again), Ok(bare), "{again:?} is read back");
+            1
+        }
+        Err(error) => {
+            assert_short(&error.to_string(), 256);
+            shape(&error.to_string())
+        }
+    }
 }
 
 /// Texts as the sidecar's address: what is taken can be dialled, and is read back.

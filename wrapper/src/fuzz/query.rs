@@ -3,7 +3,10 @@
 //! Query strings and small JSON bodies, and the values in them.
 use std::time::Duration;
 
+use http::HeaderValue;
+
 use super::{Target, assert_short, shape};
+use crate::api::events::position;
 use crate::api::fields::Fields;
 use crate::api::problem::Problem;
 use crate::api::query::Query;
@@ -51,6 +54,24 @@ pub const FIELDS: Target = Target {
     longest: 8 * 1024,
     cases: 3000,
     ..Target::new("fields", run_fields)
+};
+
+pub const POSITION: Target = Target {
+    words: &[
+        "3f9a1c:",
+        "3f9a1c",
+        ":",
+        "0",
+        "18446744073709551615",
+        "18446744073709551616",
+        "+1",
+        "-1",
+        " ",
+        "\t",
+    ],
+    longest: 256,
+    cases: 5000,
+    ..Target::new("position", run_position)
 };
 
 const KNOWN: &[&str] = &["wait", "after", "force", "ifGeneration", "owner"];
@@ -116,6 +137,25 @@ pub fn run_fields(input: &[u8]) -> u64 {
         );
     }
     seen
+}
+
+/// A `Last-Event-ID`: a position only with our epoch and digits behind it.
+pub fn run_position(input: &[u8]) -> u64 {
+    let Ok(value) = HeaderValue::from_bytes(input) else { return 0 };
+    let text = String::from_utf8_lossy(input);
+    let spelled = text.trim().strip_prefix("3f9a1c:").filter(|index| {
+        !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit()) && index.parse::<u64>().is_ok()
+    });
+    let found = position(&value, "3f9a1c");
+    assert_eq!(
+        found.map(|index| index.to_string()),
+        spelled.map(|index| {
+            let digits = index.trim_start_matches('0');
+            if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }
+        }),
+        "{text:?}"
+    );
+    u64::from(found.is_some())
 }
 
 fn refused(problem: &Problem) -> u64 {

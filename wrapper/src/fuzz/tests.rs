@@ -30,8 +30,10 @@ targets! {
     flags: crate::fuzz::command_line::FLAGS;
     duration: crate::fuzz::command_line::DURATION;
     host_port: crate::fuzz::command_line::HOST_PORT;
+    notify_url: crate::fuzz::command_line::NOTIFY_URL;
     query: crate::fuzz::query::TARGET;
     fields: crate::fuzz::query::FIELDS;
+    position: crate::fuzz::query::POSITION;
     sidecar: crate::fuzz::sidecar::TARGET;
     gauges: crate::fuzz::etcd::GAUGES;
     pages: crate::fuzz::etcd::PAGES;
