@@ -22,7 +22,7 @@ pub mod query;
 pub mod route;
 pub mod snapshot;
 pub mod stop;
-mod validate;
+pub(crate) mod validate;
 pub mod warnings;
 pub mod wire;
 

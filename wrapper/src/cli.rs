@@ -6,18 +6,25 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub mod client;
 mod flags;
 pub mod host_port;
 pub mod notify_url;
 mod spelling;
 pub mod start;
 
+pub use client::ClientVerb;
 pub use start::{Bootstrap, ClientPair, LogFormat, OnEtcdExit, SidecarFlags, StartFlags};
+
+/// The verb of the server; every other one is a client's.
+pub const SERVER: &str = "start-etcd";
 
 /// What the process was asked to do.
 #[derive(Clone, Debug)]
 pub enum Invocation {
     Start(Box<StartFlags>),
+    /// Ask a wrapper, or look at what it left behind.
+    Client(Box<ClientVerb>),
     /// Text for stdout: `--help` or `--version`; nothing else is to be done.
     Print(String),
 }
@@ -52,6 +59,8 @@ enum Verb {
                       variable sets a flag."
     )]
     StartEtcd(Box<flags::RawFlags>),
+    #[command(flatten)]
+    Client(Box<ClientVerb>),
 }
 
 /// The whole command line as clap knows it, for completions and the manual page.
@@ -69,7 +78,11 @@ where
     I::Item: Into<OsString>,
 {
     let command = command();
-    let args = spelling::from_go(args.into_iter().map(Into::into).collect(), &command);
+    let mut args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    // The verbs of the client are ours alone: no Go program ever took them.
+    if args.first().is_some_and(|verb| verb == SERVER) {
+        args = spelling::from_go(args, &command);
+    }
     let program = std::iter::once(OsString::from("etcd-wrapper"));
     let matches = match command.try_get_matches_from(program.chain(args)) {
         Ok(matches) => matches,
@@ -78,6 +91,7 @@ where
     };
     let cli = Cli::from_arg_matches(&matches).map_err(|error| UsageError(trim(&error)))?;
     match cli.verb {
+        Verb::Client(verb) => Ok(Invocation::Client(verb)),
         Verb::StartEtcd(raw) => {
             let given = |flag: &str| {
                 matches.subcommand().is_some_and(|(_, matches)| {

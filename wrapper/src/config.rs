@@ -13,6 +13,7 @@ mod datadir;
 mod endpoint;
 mod files;
 mod keys;
+mod outline;
 mod read;
 mod unknown;
 mod yaml;
@@ -22,7 +23,8 @@ pub use datadir::guard_data_dir;
 pub use endpoint::{Address, ClientEndpoint, client_endpoint, http_endpoint};
 pub use files::{FileRole, NamedFile, check_files, describe_unreadable, files};
 pub use keys::EtcdVersion;
-pub use unknown::{UnknownKey, unknown_keys};
+pub use outline::outline;
+pub use unknown::{UnknownKey, unknown_keys, unknown_to_all};
 
 /// Cap of a posted configuration's body. A served one has none: it may be large and is read whole.
 pub const MAX_POSTED_BYTES: usize = 1 << 20;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The exit codes, a documented interface (api.md §7), and the last record. Chooses no code: the state machine does,
 //! and main leaves with it.
+pub mod client;
 pub mod history;
 pub mod record;
 

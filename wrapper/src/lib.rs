@@ -6,6 +6,7 @@ pub mod api;
 pub mod app;
 pub mod bootstrap;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod durable;
 pub mod duration;

@@ -12,7 +12,7 @@ use super::*;
 fn start(args: &[&str]) -> Result<StartFlags, UsageError> {
     match parse(std::iter::once("start-etcd").chain(args.iter().copied()))? {
         Invocation::Start(flags) => Ok(*flags),
-        Invocation::Print(text) => panic!("printed instead of started: {text}"),
+        other => panic!("not a start: {other:?}"),
     }
 }
 
@@ -284,6 +284,68 @@ fn without_a_verb_the_help_is_the_complaint() {
     assert!(parse(["stop-etcd"]).is_err());
 }
 
+#[rstest]
+#[case(&["status", "--server=http://a:1", "--etcd-wrapper-port=1"], "--server")]
+#[case(&["status", "--timeout=0"], "longer than 0")]
+#[case(&["status", "-o", "xml"], "xml")]
+#[case(&["status", "--cert=/a"], "--key")]
+#[case(&["leader", "--watch", "--confirm"], "--confirm")]
+#[case(&["ready", "--ttl=1s"], "--owner")]
+#[case(&["ready", "--clear", "--owner=a", "--ttl=1s"], "--ttl")]
+#[case(&["unready", "--owner=a"], "--ttl")]
+#[case(&["unready", "--owner=a", "--ttl=soon"], "soon")]
+#[case(&["start", "--ready=hold"], "--owner")]
+#[case(&["start", "--validation=maybe"], "maybe")]
+#[case(&["start", "--wait=1h"], "5m")]
+#[case(&["stop", "--owner=a"], "--hold")]
+#[case(&["stop", "--guard=quorom"], "quorum")]
+#[case(&["restart", "--hold"], "--hold")]
+#[case(&["validate-config"], "FILE")]
+#[case(&["completions", "tcsh"], "tcsh")]
+fn bad_client_flags_are_usage_errors_that_name_the_flag(#[case] args: &[&str], #[case] named: &str) {
+    let text = parse(args.iter().copied()).expect_err("these flags must be refused").to_string();
+    assert!(text.contains(named), "{named:?} is not in {text:?}");
+}
+
+#[test]
+fn client_verbs_take_flags_in_any_place_and_short_ones() {
+    for args in
+        [&["status", "-o", "json", "--timeout", "1.5s"][..], &["status", "--timeout=1500ms", "-ojson"]]
+    {
+        match parse(args.iter().copied()) {
+            Ok(Invocation::Client(verb)) => match *verb {
+                ClientVerb::Status(read) => {
+                    assert_eq!((read.output, read.reach.timeout.as_millis()), (client::Output::Json, 1500));
+                }
+                other => panic!("not a status: {other:?}"),
+            },
+            other => panic!("not a client: {other:?}"),
+        }
+    }
+}
+
+/// The page for people, from the client's section on.
+fn client_page() -> String {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, section) =
+        page.split_once("\n## The client\n").expect("operations.md has a section about the client");
+    section.split("\n## ").next().unwrap().to_owned()
+}
+
+#[test]
+fn every_verb_and_flag_of_the_client_stands_on_the_page_for_operators() {
+    let page = client_page();
+    let mut command = command();
+    command.build();
+    for verb in command.get_subcommands().filter(|verb| verb.get_name() != SERVER) {
+        assert!(page.contains(&format!("`{}", verb.get_name())), "{}", verb.get_name());
+        for flag in verb.get_arguments().filter_map(clap::Arg::get_long).filter(|flag| *flag != "help") {
+            assert!(page.contains(&format!("--{flag}")), "--{flag} of {}", verb.get_name());
+        }
+    }
+}
+
 #[test]
 fn clap_finds_no_fault_with_the_declaration() {
     command().debug_assert();
@@ -291,7 +353,7 @@ fn clap_finds_no_fault_with_the_declaration() {
 
 proptest! {
     #[test]
-    fn no_arguments_make_it_panic(args in proptest::collection::vec("(-{0,3}[a-z-]{0,24}=?.{0,12})|(start-etcd)", 0..6)) {
+    fn no_arguments_make_it_panic(args in proptest::collection::vec("(-{0,3}[a-z-]{0,24}=?.{0,12})|(start-etcd)|(status)|(stop)|(ready)", 0..6)) {
         let _ = parse(args);
     }
 }

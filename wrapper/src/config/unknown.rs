@@ -61,6 +61,17 @@ pub fn unknown_keys(config: &EtcdConfig, version: Option<&str>) -> Vec<UnknownKe
     search.found
 }
 
+/// The keys of `config` that no etcd of the lines we know takes: slips, whatever version will read it. Suggestions are
+/// the newest line's.
+pub fn unknown_to_all(config: &EtcdConfig) -> Vec<UnknownKey> {
+    let mut found = unknown_keys(config, AS_OF.last().copied());
+    for version in AS_OF {
+        let here = unknown_keys(config, Some(version));
+        found.retain(|key| here.iter().any(|other| other.pointer == key.pointer));
+    }
+    found
+}
+
 struct Search {
     version: EtcdVersion,
     line: usize,
@@ -189,6 +200,14 @@ mod tests {
             assert_eq!(unknown(text, "3.6.16"), [], "{text}");
         }
         assert_eq!(unknown("PeerTLSInfo: {}\n", "3.5.35"), []);
+    }
+
+    #[test]
+    fn c4_a_key_of_any_line_is_no_slip_without_a_version() {
+        let config = parsed("debug: true\ndistributed-tracing-address: x\nsnapshot-cout: 5\n");
+        let found: Vec<_> =
+            unknown_to_all(&config).into_iter().map(|key| (key.pointer, key.suggestion)).collect();
+        assert_eq!(found, [("/snapshot-cout".to_owned(), Some("snapshot-count"))]);
     }
 
     #[test]

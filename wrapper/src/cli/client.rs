@@ -1,0 +1,330 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! The verbs of the client and their flags, as clap declares them. What they do is client.rs's; what the server makes
+//! of a value is the server's to say, so only what could never be meant is refused here.
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::duration::{DurationError, GoDuration};
+
+/// The server waits no longer than this for an operation.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// What the client is asked to do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ClientVerb {
+    /// Show this member: phase, readiness and why not, leader, quorum, operation, warnings
+    Status(Read),
+    /// Show who leads; with --watch a line at each change
+    Leader(Leader),
+    /// Show what happens, as it happens
+    Events(Events),
+    /// Ask whether the member is ready, say that it is, or end such an override
+    Ready(Ready),
+    /// Hold the member unready
+    Unready(Unready),
+    /// Start etcd, from the sidecar's configuration or a given one
+    Start(Start),
+    /// Stop etcd; the wrapper stays
+    Stop(Stop),
+    /// Restart etcd in place
+    Restart(Restart),
+    /// Hand leadership over to another member
+    TransferLeadership(Transfer),
+    /// Check an etcd configuration without any server
+    ValidateConfig(ValidateConfig),
+    /// Print ready-to-paste commands and all paths of this pod; also while etcd is down
+    Cheatsheet(Cheatsheet),
+    /// Show how the last processes ended
+    History(History),
+    /// Write one text for a bug report, without secrets
+    Report(Report),
+    /// Print a completion script
+    Completions {
+        /// The shell to complete in
+        shell: Shell,
+    },
+    /// Print the manual page, as roff: etcd-wrapper man | man -l -
+    Man,
+}
+
+/// How to reach a wrapper.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Whom to ask")]
+pub struct Reach {
+    /// The wrapper to ask, http://HOST:PORT or https://HOST:PORT [default: the one on this loopback]
+    #[arg(long, value_name = "URL", conflicts_with = "etcd_wrapper_port")]
+    pub server: Option<String>,
+    /// Its port on loopback
+    #[arg(long, default_value_t = 9095, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub etcd_wrapper_port: u16,
+    /// Authorities to trust, instead of what etcd's configuration names
+    #[arg(long, value_name = "PATH")]
+    pub cacert: Option<PathBuf>,
+    /// Client certificate to show
+    #[arg(long, value_name = "PATH", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Key of that certificate
+    #[arg(long, value_name = "PATH", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Name to verify in the server's certificate
+    #[arg(long, value_name = "NAME")]
+    pub server_name: Option<String>,
+    /// Limit of a call; what --wait allows comes on top
+    #[arg(long, default_value = "10s", value_name = "DURATION", value_parser = positive)]
+    pub timeout: Duration,
+    /// The wrapper's state directory; without a HOME etcd's configuration lies there too
+    #[arg(long, default_value = "/var/etcd/data", value_name = "DIR")]
+    pub state_dir: PathBuf,
+}
+
+/// For people or for machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// The API's document as it came
+    Json,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Read {
+    /// How to show it
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    pub output: Output,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Leader {
+    /// Go on, and print a line at each change
+    #[arg(long)]
+    pub watch: bool,
+    /// Have the server confirm it by a read that needs a quorum
+    #[arg(long, conflicts_with = "watch")]
+    pub confirm: bool,
+    #[command(flatten)]
+    pub read: Read,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Events {
+    /// Only these: leader, phase, readiness, operation [default: all]
+    #[arg(long, value_name = "TOPIC", value_delimiter = ',')]
+    pub topics: Vec<String>,
+    #[command(flatten)]
+    pub read: Read,
+}
+
+/// Without `--owner` and `--clear` only a question.
+#[derive(Clone, Debug, Args)]
+pub struct Ready {
+    /// Who says so; needed to change anything
+    #[arg(long, value_name = "NAME")]
+    pub owner: Option<String>,
+    /// How long it holds: 1s to 24h
+    #[arg(long, value_name = "DURATION", value_parser = ttl, requires = "owner")]
+    pub ttl: Option<String>,
+    /// Why, for those who find it
+    #[arg(long, value_name = "TEXT", requires = "owner")]
+    pub reason: Option<String>,
+    /// Take the override from another owner
+    #[arg(long)]
+    pub force: bool,
+    /// End the override, ready or unready: the member's own checks count again
+    #[arg(long, conflicts_with_all = ["ttl", "reason"])]
+    pub clear: bool,
+    #[command(flatten)]
+    pub read: Read,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Unready {
+    /// Who says so
+    #[arg(long, value_name = "NAME")]
+    pub owner: String,
+    /// How long it holds: 1s to 24h, or none: until somebody ends it
+    #[arg(long, value_name = "DURATION", value_parser = ttl)]
+    pub ttl: String,
+    /// Why, for those who find it
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Take the override from another owner
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub read: Read,
+}
+
+/// What all verbs that make an operation take.
+#[derive(Clone, Debug, Args)]
+pub struct Operate {
+    /// Wait for the end of the operation, at most 5m [default: only until it is accepted]
+    #[arg(long, value_name = "DURATION", value_parser = wait)]
+    pub wait: Option<Duration>,
+    #[command(flatten)]
+    pub read: Read,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Start {
+    /// Start with this etcd configuration; - reads it from stdin [default: the sidecar's]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Validation of the data directory before: auto, none, sanity, full
+    #[arg(long, value_name = "MODE", value_parser = ["auto", "none", "sanity", "full"])]
+    pub validation: Option<String>,
+    /// hold: stay unready until somebody says otherwise; needs --owner
+    #[arg(long, value_name = "MODE", value_parser = ["auto", "hold"], requires_if("hold", "owner"))]
+    pub ready: Option<String>,
+    /// Who holds it, or whose hold is to end
+    #[arg(long, value_name = "NAME")]
+    pub owner: Option<String>,
+    /// Why, for those who find it
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Start although another owner holds the member
+    #[arg(long)]
+    pub force: bool,
+    /// Only if etcd is of this generation
+    #[arg(long, value_name = "NUMBER")]
+    pub if_generation: Option<u64>,
+    #[command(flatten)]
+    pub operate: Operate,
+}
+
+/// How etcd is to end.
+#[derive(Clone, Debug, Args)]
+pub struct Ending {
+    /// Time etcd has to end, instead of the wrapper's own
+    #[arg(long, value_name = "DURATION", value_parser = positive)]
+    pub grace_period: Option<Duration>,
+    /// What must hold of the other voters: quorum, serial (wait for our turn), none
+    #[arg(long, value_name = "GUARD", value_parser = ["quorum", "serial", "none"])]
+    pub guard: Option<String>,
+    /// Kill etcd at once; does not pass the guard
+    #[arg(long)]
+    pub force: bool,
+    /// Do not hand leadership over before
+    #[arg(long)]
+    pub no_transfer_leadership: bool,
+    /// Why, for those who find it
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Only if etcd is of this generation
+    #[arg(long, value_name = "NUMBER")]
+    pub if_generation: Option<u64>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Stop {
+    /// Leave the hold file: etcd stays down beyond this process
+    #[arg(long)]
+    pub hold: bool,
+    /// Whose hold it is
+    #[arg(long, value_name = "NAME", requires = "hold")]
+    pub owner: Option<String>,
+    #[command(flatten)]
+    pub ending: Ending,
+    #[command(flatten)]
+    pub operate: Operate,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Restart {
+    /// With the same configuration, or the sidecar's newest [default: the newest, unless it was posted]
+    #[arg(long, value_name = "SOURCE", value_parser = ["same", "sidecar"])]
+    pub config: Option<String>,
+    /// Validation of the data directory in between: auto, none, sanity, full
+    #[arg(long, value_name = "MODE", value_parser = ["auto", "none", "sanity", "full"])]
+    pub validation: Option<String>,
+    #[command(flatten)]
+    pub ending: Ending,
+    #[command(flatten)]
+    pub operate: Operate,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Transfer {
+    #[command(flatten)]
+    pub operate: Operate,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ValidateConfig {
+    /// The configuration; - reads it from stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The etcd that is to read it, such as 3.5.35 [default: a key is known if any version knows it]
+    #[arg(long, value_name = "VERSION")]
+    pub etcd_version: Option<String>,
+    /// Also look whether the files that it names can be read here
+    #[arg(long)]
+    pub files: bool,
+    /// How to show it
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    pub output: Output,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Cheatsheet {
+    /// Paths as an ephemeral container sees them, below /proc/PID/root (kubectl debug --target)
+    #[arg(long)]
+    pub ephemeral: bool,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct History {
+    /// The wrapper's state directory
+    #[arg(long, default_value = "/var/etcd/data", value_name = "DIR")]
+    pub state_dir: PathBuf,
+    /// How to show it
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
+    pub output: Output,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Report {
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Fish,
+    Zsh,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: GoDuration = text.parse().map_err(|error: DurationError| error.to_string())?;
+    parsed.to_std().map_err(|error| error.to_string())
+}
+
+fn positive(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("it must be longer than 0".to_owned()),
+        length => Ok(length),
+    }
+}
+
+fn wait(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        length if length > LONGEST_WAIT => Err("the server waits at most 5m".to_owned()),
+        length => Ok(length),
+    }
+}
+
+/// Which lengths are allowed the server knows.
+fn ttl(text: &str) -> Result<String, String> {
+    if text != "none" {
+        duration(text)?;
+    }
+    Ok(text.to_owned())
+}
