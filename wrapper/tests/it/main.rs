@@ -5,6 +5,7 @@
 #![expect(clippy::print_stderr, reason = "a failing test prints its scene")]
 mod access;
 mod bootstrap;
+mod client;
 mod cluster;
 mod crash;
 mod damage;
