@@ -159,23 +159,34 @@ fn all_certificates(pod: &Pod) -> String {
     paths.iter().map(|path| certificates::describe(&pod.seen(path))).collect()
 }
 
-/// The server's command line; flags that may hold a secret are URLs, and those are scrubbed.
+/// The server's command line.
 fn flags(pid: Option<u32>) -> String {
     let Some(pid) = pid else { return not_to_be_had("no wrapper was found") };
     match pod::read(format!("/proc/{pid}/cmdline").as_ref()) {
-        Ok(bytes) => {
-            let words = bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-            let line = |word: &[u8]| {
-                let word = super::term::one_line(&String::from_utf8_lossy(word));
-                match word.split_once('=') {
-                    Some((flag, value)) => format!("{flag}={}\n", scrub::value(flag, value)),
-                    None => format!("{word}\n"),
-                }
-            };
-            words.map(line).collect()
-        }
+        Ok(bytes) => command_line(&bytes),
         Err(error) => not_to_be_had(error),
     }
+}
+
+/// One word a line. Of a webhook's URL only its place: many carry their secret in the path.
+fn command_line(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let mut is_hook = false;
+    for word in bytes.split(|byte| *byte == 0).filter(|word| !word.is_empty()) {
+        let word = super::term::one_line(&String::from_utf8_lossy(word));
+        let (flag, value) =
+            if is_hook { ("", word.as_str()) } else { word.split_once('=').unwrap_or((&word, "")) };
+        let hook = flag.trim_start_matches('-') == "notify-url";
+        let shown = match (is_hook || hook, value) {
+            (_, "") => word.clone(),
+            (true, url) => format!("{flag}{}{}", if hook { "=" } else { "" }, scrub::place(url)),
+            (false, value) => format!("{flag}={}", scrub::value(flag, value)),
+        };
+        is_hook = hook && !word.contains('=');
+        text.push_str(&shown);
+        text.push('\n');
+    }
+    text
 }
 
 fn limits(pid: Option<u32>) -> String {
@@ -183,5 +194,22 @@ fn limits(pid: Option<u32>) -> String {
     match pod::read(format!("/proc/{pid}/limits").as_ref()) {
         Ok(text) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) => not_to_be_had(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn j2_a_webhooks_url_is_shown_as_its_place_however_it_was_written() {
+        let line = b"/etcd-wrapper\0start-etcd\0--hold\0--notify-url=https://u:HUNTER2@h:1/HUNTER2?a=HUNTER2\0-notify-url\0\
+                     https://h/HUNTER2\0--state-dir=/s\0";
+        let text = command_line(line);
+        assert_eq!(
+            text,
+            "/etcd-wrapper\nstart-etcd\n--hold\n--notify-url=https://h:1/(left out)\n-notify-url\nhttps://h/(left out)\n\
+             --state-dir=/s\n"
+        );
     }
 }

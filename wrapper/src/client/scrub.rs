@@ -42,6 +42,14 @@ pub(super) fn scrub(text: &str) -> String {
     out
 }
 
+/// Scheme, host and port of a URL alone.
+pub(super) fn place(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return OUT.to_owned() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}/{OUT}")
+}
+
 /// What follows `://`.
 fn without_user_and_query(url: &str) -> String {
     // A password may hold a slash that should have been encoded; an @ in a path is no loss.
