@@ -107,6 +107,23 @@ fn each_change_of_the_leader_is_a_line_at_once() {
 }
 
 #[test]
+fn events_are_shown_as_they_happen_for_people_and_for_machines() {
+    let scene = Scene::scripted(Script::default());
+    let _wrapper = scene.start_ready();
+    let people = Watching::start(&scene, &["events"]);
+    let machines = Watching::start(&scene, &["events", "-o=json", "--topics=phase,operation"]);
+    people.wait_for("snapshot   running, ready; etcd-main-0 leads");
+    machines.wait_for("\"status\":{");
+    client(&scene, &["stop", "--guard=none", "--wait=30s"]).ended(0);
+    people.wait_for("running → stopping");
+    people.wait_for("stop op-1: succeeded");
+    let event: serde_json::Value = serde_json::from_str(&machines.wait_for("\"stopped\"")).unwrap();
+    assert_eq!((&event["topic"], &event["phase"]), (&"phase".into(), &"stopped".into()));
+    let refused = client(&scene, &["events", "--topics=weather"]).ended(1);
+    assert!(refused.err.contains("weather"), "{refused:?}");
+}
+
+#[test]
 fn a_watch_outlives_a_restart_of_the_wrapper() {
     let scene = Scene::scripted(Script::default());
     let mut wrapper = scene.start_ready();
