@@ -51,6 +51,7 @@ use self::flush::Flushed;
 pub use self::payload::Body;
 use self::problem::{Code, Problem};
 use self::publisher::Published;
+use self::query::Query;
 use self::route::{Endpoint, Found, Route};
 
 /// An answer.
@@ -166,13 +167,14 @@ impl Api {
             Endpoint::Startupz => self.startupz(),
             Endpoint::Metrics => self.metrics_page(request.headers()),
             Endpoint::Stop => self.stop(connection),
-            Endpoint::Readiness => self.readiness(),
-            Endpoint::Version => self.version(),
+            Endpoint::Readiness => self.without_parameters(&request, || self.readiness()),
+            Endpoint::Version => self.without_parameters(&request, || self.version()),
+            Endpoint::OpenApi => self.without_parameters(&request, documents::openapi),
             Endpoint::Events => self.events(connection, &request),
             Endpoint::Status => return self.later(template, connection, request, Self::status),
             Endpoint::Leader => return self.later(template, connection, request, Self::leader),
             Endpoint::SetReadiness => return self.later(template, connection, request, Self::set_readiness),
-            Endpoint::Operation => self.operation(rest),
+            Endpoint::Operation => self.without_parameters(&request, || self.operation(rest)),
             Endpoint::ValidateConfig => {
                 return self.later(template, connection, request, Self::validate_config);
             }
@@ -188,6 +190,14 @@ impl Api {
     fn at_once(&self, template: &'static str, answer: Answer) -> Pending {
         self.metrics.request(template, answer.status());
         Either::Left(ready(Ok(answer)))
+    }
+
+    /// Under `/v1` a parameter that means nothing is refused: its caller believes that it does.
+    fn without_parameters(&self, request: &Request<Incoming>, answer: impl FnOnce() -> Answer) -> Answer {
+        match Query::parse(request.uri().query()).and_then(|query| query.only(&[])) {
+            Ok(()) => answer(),
+            Err(problem) => self.problem(&problem),
+        }
     }
 
     /// Runs an answer that waits; the connection counts as held meanwhile and is not taken for an idle one.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! The reading half of `/v1`: status, leader, readiness, version, `/metrics`. Long-polls wait for a position of the
+//! The reading half of `/v1`: status, leader, version, the OpenAPI document; `/metrics`. Long-polls wait for a position of the
 //! publisher; they look at nothing but snapshots.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +21,9 @@ use super::{Answer, Api, Connection, accepts, closed, json, text, warnings, wire
 
 /// No long-poll waits longer.
 pub(super) const WAIT_AT_MOST: Duration = Duration::from_secs(300);
+
+/// Written by hand; tests hold every answer against it.
+const OPENAPI: &str = include_str!("../../openapi.json");
 
 /// Longer than an election.
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
@@ -179,4 +182,9 @@ impl Api {
             () = tokio::time::sleep_until(deadline) => Ok(false),
         }
     }
+}
+
+/// `GET /v1/openapi.json`.
+pub(super) fn openapi() -> Answer {
+    text(StatusCode::OK, "application/json", OPENAPI)
 }

@@ -26,6 +26,7 @@ pub enum Endpoint {
     Operation,
     ValidateConfig,
     Version,
+    OpenApi,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -67,6 +68,7 @@ pub const ROUTES: &[Route] = &[
     route(Method::GET, "/v1/operations/{id}", Class::Read, Endpoint::Operation),
     route(Method::POST, "/v1/config/validate", Class::Read, Endpoint::ValidateConfig),
     route(Method::GET, "/v1/version", Class::Open, Endpoint::Version),
+    route(Method::GET, "/v1/openapi.json", Class::Open, Endpoint::OpenApi),
 ];
 
 /// Where a request leads.

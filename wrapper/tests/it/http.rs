@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! A blocking HTTP/1.1 caller for tests: one request a connection, plain or TLS, with everything visible. Retries
-//! nothing.
+//! nothing, and fails on every answer that the OpenAPI document does not tell of.
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
+
+use crate::openapi;
 
 /// How long a call may take before the test fails.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -112,14 +114,28 @@ impl Caller {
         if !body.is_empty() || method == "POST" || method == "PUT" {
             head += &format!("content-length: {}\r\n", body.len());
         }
-        let request = format!("{head}\r\n{body}");
+        let answer = self.send(&format!("{head}\r\n{body}"), method)?;
+        let exchange = openapi::Exchange {
+            method,
+            target: path,
+            status: answer.status,
+            headers: &answer.headers,
+            body: &answer.body,
+        };
+        if let Err(fault) = openapi::check(&exchange) {
+            panic!("{method} {path}: not by openapi.json: {fault}");
+        }
+        Ok(answer)
+    }
+
+    fn send(&self, request: &str, method: &str) -> io::Result<Answer> {
         let stream = self.connect()?;
         match &self.tls {
-            None => exchange(stream, &request, method, |_| None),
+            None => exchange(stream, request, method, |_| None),
             Some(config) => {
                 let name = ServerName::IpAddress(self.addr.ip().into());
                 let session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
-                exchange(StreamOwned::new(session, stream), &request, method, |stream| {
+                exchange(StreamOwned::new(session, stream), request, method, |stream| {
                     Some(stream.conn.peer_certificates()?.first()?.to_vec())
                 })
             }

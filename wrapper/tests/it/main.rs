@@ -28,6 +28,8 @@ mod locks;
 mod marker;
 mod member_etcd;
 mod namespace;
+#[path = "../../src/api/tests/openapi.rs"]
+mod openapi;
 mod overrides;
 mod panic;
 mod phases;

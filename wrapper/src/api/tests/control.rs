@@ -7,11 +7,11 @@ use std::time::SystemTime;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::rig::{Rig, read_reply, request, within};
+use super::rig::{Recorded, Rig, read_reply, request, within};
 use crate::supervise::command::{Accepted, Code, Command, Refusal, Validation};
 use crate::supervise::view::{CoreView, OperationKind, OperationPhase, OperationStatus, OperationView};
 
-async fn send(rig: &Rig, target: &str, extra: &str) -> TcpStream {
+async fn send(rig: &Rig, target: &str, extra: &str) -> Recorded<TcpStream> {
     let mut stream = rig.connect().await;
     within(stream.write_all(request("POST", target, extra).as_bytes())).await.unwrap();
     stream

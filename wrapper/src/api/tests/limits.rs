@@ -12,7 +12,7 @@ use crate::api::listener::Limits;
 async fn d13_a_request_may_come_byte_by_byte() {
     let rig = Rig::ready();
     let mut stream = rig.connect().await;
-    stream.set_nodelay(true).unwrap();
+    stream.stream.set_nodelay(true).unwrap();
     for byte in request("GET", "/readyz", "").as_bytes() {
         within(stream.write_all(&[*byte])).await.unwrap();
         tokio::task::yield_now().await;

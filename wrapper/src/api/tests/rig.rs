@@ -3,17 +3,21 @@
 //! A served API on a port of its own, and callers that speak raw HTTP, so that every byte is the test's.
 //!
 //! Long: one rig; the views, the server and the callers are of no use apart.
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::openapi::{self, Exchange};
 use crate::api::auth::{ClientIdentity, Policy};
 use crate::api::listener::{Desk, Limits, ServerTls, TlsNow, bind, serve};
 use crate::api::publisher::Publisher;
@@ -190,21 +194,19 @@ impl Rig {
         Self { address, core, member, commands, closing, server_tls, serving, certificates, desk, _tls: tls }
     }
 
-    pub(super) async fn connect(&self) -> TcpStream {
-        within(TcpStream::connect(self.address)).await.unwrap()
+    pub(super) async fn connect(&self) -> Recorded<TcpStream> {
+        Recorded::new(within(TcpStream::connect(self.address)).await.unwrap())
     }
 
-    pub(super) async fn connect_tls(&self, client: Client) -> tokio_rustls::client::TlsStream<TcpStream> {
+    pub(super) async fn connect_tls(&self, client: Client) -> Recorded<TlsStream> {
         self.connect_with(self.certificates.client_config(client)).await
     }
 
-    pub(super) async fn connect_with(
-        &self,
-        config: rustls::ClientConfig,
-    ) -> tokio_rustls::client::TlsStream<TcpStream> {
+    pub(super) async fn connect_with(&self, config: rustls::ClientConfig) -> Recorded<TlsStream> {
         let name = ServerName::try_from("localhost").unwrap();
         let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-        within(connector.connect(name, self.connect().await)).await.unwrap()
+        let stream = within(TcpStream::connect(self.address)).await.unwrap();
+        Recorded::new(within(connector.connect(name, stream)).await.unwrap())
     }
 
     /// One plain request on its own connection; `extra` is further header lines, each ended by CRLF.
@@ -238,14 +240,68 @@ pub(super) async fn within<F: Future>(future: F) -> F::Output {
 }
 
 /// Sends, and reads up to the end of the connection.
-pub(super) async fn exchange(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), request: &str) -> Reply {
+pub(super) async fn exchange<S>(stream: &mut Recorded<S>, request: &str) -> Reply
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    stream.said.clear();
     within(stream.write_all(request.as_bytes())).await.unwrap();
     within(stream.flush()).await.unwrap();
     read_reply(stream).await
 }
 
-pub(super) async fn read_reply(stream: &mut (impl AsyncRead + Unpin)) -> Reply {
-    Reply::parse(&read_all(stream).await)
+/// The answer to the one request that was sent; it must be one that the OpenAPI document tells of.
+pub(super) async fn read_reply<S: AsyncRead + Unpin>(stream: &mut Recorded<S>) -> Reply {
+    let reply = Reply::parse(&read_all(stream).await);
+    let said = String::from_utf8_lossy(&stream.said);
+    let [method, target] = said.splitn(3, ' ').collect::<Vec<_>>()[..2] else { unreachable!() };
+    let headers: Vec<_> = reply.head.lines().filter_map(|line| line.split_once(": ")).collect();
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned())).collect();
+    let exchange = Exchange { method, target, status: reply.status, headers: &headers, body: &reply.body };
+    openapi::check(&exchange).unwrap_or_else(|fault| panic!("not by openapi.json: {fault}"));
+    reply
+}
+
+type TlsStream = tokio_rustls::client::TlsStream<TcpStream>;
+
+/// A stream that remembers what was written.
+#[derive(Debug)]
+pub(super) struct Recorded<S> {
+    pub(super) stream: S,
+    said: Vec<u8>,
+}
+
+impl<S> Recorded<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, said: Vec::new() }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Recorded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Recorded<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = std::task::ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
+        self.said.extend(&bytes[..written]);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }
 
 /// Everything up to the end; a reset ends it too.

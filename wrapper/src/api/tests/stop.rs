@@ -24,7 +24,8 @@ async fn invariant_14_the_answer_is_out_before_the_command_is() {
     assert!(is_stop(&command.command));
     // Nothing has been read yet: what is there now was there when the command came.
     let mut bytes = [0; 1024];
-    let length = stream.try_read(&mut bytes).expect("the answer lies in the socket when the command comes");
+    let length =
+        stream.stream.try_read(&mut bytes).expect("the answer lies in the socket when the command comes");
     let answer = std::str::from_utf8(&bytes[..length]).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("content-length: 0\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");

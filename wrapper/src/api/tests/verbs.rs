@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::rig::{Reply, Rig, read_reply, request, within};
+use super::rig::{Recorded, Reply, Rig, read_reply, request, within};
 use crate::supervise::command::{Accepted, Command, Guard, Seat};
 use crate::supervise::view::{
     OperationKind, OperationPhase, OperationStatus, OperationView, OverrideMode, OverrideView,
@@ -18,7 +18,7 @@ const CONFIG: &str =
     "name: a\ndata-dir: /d\nlisten-client-urls: http://0.0.0.0:2379\ninitial-cluster: a=http://h:2380\n";
 const DONE: Accepted = Accepted { operation: None, changed: true };
 
-async fn send(rig: &Rig, method: &str, target: &str, media_type: &str, body: &str) -> TcpStream {
+async fn send(rig: &Rig, method: &str, target: &str, media_type: &str, body: &str) -> Recorded<TcpStream> {
     let mut stream = rig.connect().await;
     let head = format!("Content-Type: {media_type}\r\nContent-Length: {}\r\n", body.len());
     let bytes = format!("{}{body}", request(method, target, &head));
