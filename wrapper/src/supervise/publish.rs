@@ -191,17 +191,10 @@ impl Chronicle {
     }
 
     fn find_warnings(&mut self, state: &State, now: SystemTime) {
-        let unending =
-            state.override_.as_ref().is_some_and(|standing| standing.ttl.is_none() && !standing.durable);
         let lock = self.lock_note.clone().unwrap_or_else(|| "another process holds the lock".into());
         let found = [
             (state.lock_held, "lock_held", lock),
             (state.sidecar_busy, "sidecar_busy", "the sidecar works on the data directory".into()),
-            (
-                unending,
-                "override_without_end",
-                "a readiness override stands that does not end by itself".into(),
-            ),
         ];
         let before = std::mem::take(&mut self.warnings);
         self.warnings = found

@@ -174,8 +174,10 @@ fn an_override_without_end_warns_and_ends_with_the_process() {
     let body = json!({"mode": "unready", "ttl": "none", "owner": "me"});
     assert_eq!(wrapper.caller().put_readiness(&body).status, 200);
     assert_unready_by_override(&wrapper);
-    wrapper
+    let status = wrapper
         .wait_status(SECOND, "the warning", |status| codes(status).contains(&"override_without_end".into()));
+    let told = codes(&status).iter().filter(|code| *code == "override_without_end").count();
+    assert_eq!(told, 1, "{status}");
     let metrics = wrapper.caller().get("/metrics").body;
     assert!(metrics.contains("etcd_wrapper_override_active{mode=\"unready\"} 1\n"), "{metrics}");
     assert!(metrics.contains("etcd_wrapper_warning_active{code=\"override_without_end\"} 1\n"), "{metrics}");

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::openapi;
+
 /// A message, or a comment (`event` is empty then).
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
@@ -72,6 +74,11 @@ impl Subscriber {
     pub(crate) fn block(&mut self, limit: Duration) -> Option<Message> {
         match self.messages.recv_timeout(limit) {
             Ok(message) => {
+                if !message.event.is_empty()
+                    && let Err(fault) = openapi::check_message(&message.event, &message.data)
+                {
+                    panic!("not by openapi.json: {fault}");
+                }
                 self.seen.push(message.clone());
                 Some(message)
             }

@@ -7,7 +7,9 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::rig::{Client, Rig, limits, policy, request, within};
+use super::openapi;
+use super::rig::{Client, Reply, Rig, check_reply, limits, policy, request, within};
+use crate::api::events::Topic;
 use crate::api::listener::Limits;
 use crate::supervise::view::Phase;
 
@@ -42,6 +44,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Subscriber<S> {
         }
         let head = String::from_utf8(head).unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+        check_reply("GET", target, &Reply::parse(&head));
         assert!(head.contains("content-type: text/event-stream"), "{head}");
         Self { stream, raw: Vec::new(), body: String::new(), last_id: None }
     }
@@ -88,6 +91,11 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Subscriber<S> {
             let data: Value = serde_json::from_str(&field("data: ")).unwrap();
             let (id, event) = (field("id: "), field("event: "));
             assert_eq!(data["topic"], event.as_str());
+            openapi::check_message(&event, &data).unwrap();
+            if Topic::ALL.iter().any(|topic| topic.as_str() == event) {
+                // Notifications have the same bodies.
+                openapi::check_notification(&data).unwrap();
+            }
             assert_eq!(id, format!("{}:{}", data["epoch"].as_str().unwrap(), data["index"]));
             self.last_id = Some(id);
             return Some(Message { event, data });
@@ -102,7 +110,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Subscriber<S> {
 }
 
 async fn subscribe(rig: &Rig, target: &str, extra: &str) -> Subscriber<TcpStream> {
-    Subscriber::over(rig.connect().await, target, extra).await
+    Subscriber::over(rig.connect().await.stream, target, extra).await
 }
 
 fn from(id: &str) -> String {

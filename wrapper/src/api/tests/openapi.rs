@@ -131,6 +131,26 @@ fn check_body(exchange: &Exchange<'_>, response: &Value, place: &str) -> Result<
     check_value(&place, &media["schema"], &json!(exchange.body))
 }
 
+/// Is this a message that the stream of events may send?
+///
+/// # Errors
+/// What the document does not tell of.
+pub(crate) fn check_message(topic: &str, data: &Value) -> Result<(), String> {
+    let response = &document()["paths"]["/v1/events"]["get"]["responses"]["200"];
+    let topics = &response["content"]["text/event-stream"]["x-sse-events"];
+    let schema = topics.get(topic).ok_or_else(|| format!("topic {topic} is not written down"))?;
+    check_value(topic, schema, data)
+}
+
+/// Is this the body of a notification?
+///
+/// # Errors
+/// What the document does not tell of.
+pub(crate) fn check_notification(data: &Value) -> Result<(), String> {
+    let request = &document()["webhooks"]["notification"]["post"]["requestBody"];
+    check_value("notification", &request["content"]["application/json"]["schema"], data)
+}
+
 /// Validates against one schema of the document. `place` names the schema: the same place is the same schema.
 ///
 /// # Errors

@@ -255,12 +255,17 @@ pub(super) async fn read_reply<S: AsyncRead + Unpin>(stream: &mut Recorded<S>) -
     let reply = Reply::parse(&read_all(stream).await);
     let said = String::from_utf8_lossy(&stream.said);
     let [method, target] = said.splitn(3, ' ').collect::<Vec<_>>()[..2] else { unreachable!() };
+    check_reply(method, target, &reply);
+    reply
+}
+
+/// Fails on an answer that the OpenAPI document does not tell of.
+pub(super) fn check_reply(method: &str, target: &str, reply: &Reply) {
     let headers: Vec<_> = reply.head.lines().filter_map(|line| line.split_once(": ")).collect();
     let headers: Vec<_> =
         headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned())).collect();
     let exchange = Exchange { method, target, status: reply.status, headers: &headers, body: &reply.body };
     openapi::check(&exchange).unwrap_or_else(|fault| panic!("not by openapi.json: {fault}"));
-    reply
 }
 
 type TlsStream = tokio_rustls::client::TlsStream<TcpStream>;
@@ -319,7 +324,7 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         Self { status, head: head.to_owned(), body: body.to_owned() }

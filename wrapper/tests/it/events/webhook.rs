@@ -10,6 +10,7 @@ use doubles::etcd::Script;
 use doubles::ports::ReservedPort;
 use serde_json::Value;
 
+use crate::openapi;
 use crate::scene::{LONG, SECOND, Scene, Sides};
 
 const CANARY: &str = "c4n4ry-hunter2";
@@ -63,6 +64,8 @@ fn until(receiver: &Receiver<(String, Value)>, what: &str, wanted: impl Fn(&Valu
         let left = deadline.saturating_duration_since(Instant::now());
         match receiver.recv_timeout(left) {
             Ok((_, event)) => {
+                openapi::check_notification(&event)
+                    .unwrap_or_else(|fault| panic!("not by openapi.json: {fault}"));
                 seen.push(event);
                 if wanted(&seen[seen.len() - 1]) {
                     return seen;
