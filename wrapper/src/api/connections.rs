@@ -208,11 +208,13 @@ mod tests {
         // What is written to one of them a minute later; the clock of the test is ahead of the real one.
         quick.last.fetch_add(30_000, Ordering::Relaxed);
         connections.sweep(now + Duration::from_secs(61));
+        assert_eq!(connections.open.len(), 1);
         assert!(stalled.await.unwrap_err().is_cancelled());
         assert!(!reading.is_finished());
         // Once its stream has ended it is a connection like others.
         drop(helds);
         connections.sweep(now + Duration::from_secs(61));
+        assert_eq!(connections.open.len(), 0);
         assert!(reading.await.unwrap_err().is_cancelled());
     }
 }
