@@ -3,7 +3,7 @@
 //! `--notify-url` as a typed value. User, password, path and query may be secrets: they leave it for the request alone,
 //! and no error, log line or debug output shows them.
 use std::fmt;
-use std::net::IpAddr;
+use std::net::Ipv6Addr;
 
 use base64::Engine;
 use http::HeaderValue;
@@ -54,10 +54,15 @@ impl NotifyUrl {
             None => (None, authority.as_str()),
         };
         let host = authority.host();
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if host.is_empty() || (host.contains(':') && host.parse::<IpAddr>().is_err()) {
-            return Err(NotifyUrlError::Malformed);
-        }
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = match bracketed {
+            Some(inner) if inner.parse::<Ipv6Addr>().is_err() => return Err(NotifyUrlError::Malformed),
+            Some(inner) => inner,
+            None if host.is_empty() || host.contains([':', '[', ']', '@']) => {
+                return Err(NotifyUrlError::Malformed);
+            }
+            None => host,
+        };
         let port = match place.strip_prefix(authority.host()) {
             Some("") if tls => 443,
             Some("") => 80,
@@ -145,6 +150,8 @@ mod tests {
             ("/hook", NotifyUrlError::Malformed),
             ("http://", NotifyUrlError::Malformed),
             ("http://a b/", NotifyUrlError::Malformed),
+            ("http://[@]", NotifyUrlError::Malformed),
+            ("http://[a.example]/", NotifyUrlError::Malformed),
             ("ftp://a.example/", NotifyUrlError::Scheme),
             ("unix:///run/x", NotifyUrlError::Malformed),
             ("http://a.example:0/", NotifyUrlError::Port),
