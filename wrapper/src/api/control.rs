@@ -27,6 +27,8 @@ use super::{Answer, Api, Connection, closed, json, snapshot, wire};
 
 mod requests;
 
+/// How long a caller waits while others post their configurations.
+const PLACE_WITHIN: Duration = Duration::from_secs(5);
 /// The supervisor decides at once, or after a look at the sidecar, the disk and the peers; one that is silent for this
 /// long is stuck.
 const DECIDED_WITHIN: Duration = Duration::from_secs(15);
@@ -84,7 +86,7 @@ impl Api {
             OperationKind::Start => {
                 let has_body = !hyper::body::Body::is_end_stream(&body);
                 // Each may hold a mebibyte until it is decided on.
-                let _place = if has_body { self.postings.acquire().await.ok() } else { None };
+                let _place = if has_body { Some(self.posting_place().await?) } else { None };
                 let posted = match has_body {
                     true => {
                         body::check_type(&head.headers, MediaType::Yaml)?;
@@ -113,6 +115,14 @@ impl Api {
             }
         };
         Ok((wait, self.command(command).await?))
+    }
+
+    /// A place among those who post a configuration.
+    async fn posting_place(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
+        let place = tokio::time::timeout(PLACE_WITHIN, self.postings.acquire()).await;
+        place.ok().and_then(Result::ok).ok_or_else(|| {
+            Problem::new(Code::TooManyStreams, "other configurations are being posted; try again")
+        })
     }
 
     /// Where the member sits, as far as the newest answers tell.

@@ -255,6 +255,7 @@ pub(super) fn turns() -> BTreeSet<(Option<&'static str>, &'static str)> {
         Line::Stop,
         Line::StopHold('a'),
         Line::StopGently,
+        Line::StopSerialHold('a'),
         Line::Restart,
         Line::Term,
     ];
