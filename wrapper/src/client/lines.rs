@@ -58,7 +58,7 @@ pub(super) fn leader(leader: &wire::Leader) -> String {
             (Some(other), _) => format!("{name} {role}, the leader is {other}"),
             (None, Some(_)) if leader.term.is_some() => format!("{name} sees no leader"),
             (None, Some(_)) => format!("{name} does not lead"),
-            (None, None) => format!("unknown: {name} does not answer"),
+            (None, None) => format!("unknown: {name} has not answered"),
         }
     };
     let mut more = Vec::new();
@@ -158,7 +158,7 @@ mod tests {
             ),
             (
                 json!({"isLeader": false, "memberId": null, "memberName": null, "leaderId": null, "term": null, "source": null}),
-                "unknown: this member does not answer",
+                "unknown: this member has not answered",
             ),
         ] {
             assert_eq!(leader(&a_leader(changes)), said);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use doubles::etcd::Script;
 use serde_json::Value;
 
-use crate::scene::{LONG, SECOND, Scene};
+use crate::scene::{LONG, SECOND, Scene, Wrapper};
 
 /// What a client said, and how it ended.
 #[derive(Debug)]
@@ -61,10 +61,21 @@ pub(crate) fn said(mut command: Command) -> Said {
     Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
+/// A member that is ready, leads, and knows of itself: readiness comes from reads and may be there before the first
+/// Status answer.
+#[track_caller]
+pub(crate) fn start_leading(scene: &Scene) -> Wrapper<'_> {
+    let wrapper = scene.start_ready();
+    wrapper.wait_status(LONG, "a leader with an id", |status| {
+        status["leader"]["isLeader"] == true && !status["member"].is_null()
+    });
+    wrapper
+}
+
 #[test]
 fn a_ready_member_is_shown_on_one_screen_and_ends_with_0() {
     let scene = Scene::real("3.5");
-    let wrapper = scene.start_ready();
+    let wrapper = start_leading(&scene);
     let status = client(&scene, &["status"]).ended(0);
     for part in ["etcd-main-0  READY", "phase       running", "quorum ok", "etcd-main-0 leads", "pid "] {
         assert!(status.out.contains(part), "{part:?} is not in\n{}", status.out);
@@ -94,7 +105,7 @@ fn a_member_that_is_not_ready_says_why_and_ends_with_4() {
     }
     assert!(client(&scene, &["ready"]).ended(4).out.starts_with("not ready: process"));
     let leader = client(&scene, &["leader"]).ended(4);
-    assert!(leader.out.contains("does not answer"), "{}", leader.out);
+    assert!(leader.out.contains("has not answered"), "{}", leader.out);
 }
 
 #[test]

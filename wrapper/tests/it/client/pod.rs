@@ -7,7 +7,7 @@ use std::process::Command;
 use doubles::etcd::Script;
 use rstest::rstest;
 
-use super::{client, command, said};
+use super::{client, command, said, start_leading};
 use crate::namespace::with_mounts;
 use crate::scene::{LONG, Scene, Sides};
 
@@ -33,7 +33,7 @@ fn h9_the_commands_of_a_cheatsheet_can_be_pasted_as_they_are(#[case] sides: Side
     let scene = Scene::real("3.5").with_tls(sides);
     // As in a pod, where a line of /etc/hosts makes the name local; here the certificate has to know the address.
     let scene = with_address_in_certificate(scene, sides);
-    let mut wrapper = scene.start_ready();
+    let mut wrapper = start_leading(&scene);
     let sheet = client(&scene, &["cheatsheet"]).ended(0).out;
     let lines = etcdctl_lines(&sheet);
     for verb in ["endpoint", "member", "alarm", "defrag", "auth"] {

@@ -5,7 +5,7 @@ use doubles::etcd::Script;
 use doubles::sidecar::{Reply, Route};
 use doubles::wait::{self, Poll};
 
-use super::{client, command, said};
+use super::{client, command, said, start_leading};
 use crate::scene::{LONG, SECOND, Scene};
 
 fn started() -> Scene {
@@ -114,7 +114,7 @@ fn a_wait_that_runs_out_ends_with_5_and_the_operation_goes_on() {
 #[test]
 fn leadership_is_handed_over() {
     let scene = Scene::real("3.5");
-    let _wrapper = scene.start_ready();
+    let _wrapper = start_leading(&scene);
     // Alone there is nobody to hand it to, and the reason is told.
     let said = client(&scene, &["transfer-leadership", "--wait=10s"]).ended(1);
     assert!(said.err.contains("no_candidate") || said.out.contains("no_candidate"), "{said:?}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use doubles::etcd::Script;
 use doubles::wait::{self, Poll};
 
-use super::{SOON, client, command};
+use super::{SOON, client, command, start_leading};
 use crate::cluster::{Cluster, leader};
 use crate::scene::{LONG, SECOND, Scene, Sides, children};
 
@@ -109,7 +109,7 @@ fn each_change_of_the_leader_is_a_line_at_once() {
 #[test]
 fn events_are_shown_as_they_happen_for_people_and_for_machines() {
     let scene = Scene::scripted(Script::default());
-    let _wrapper = scene.start_ready();
+    let _wrapper = start_leading(&scene);
     let people = Watching::start(&scene, &["events"]);
     let machines = Watching::start(&scene, &["events", "-o=json", "--topics=phase,operation"]);
     people.wait_for("snapshot   running, ready; etcd-main-0 leads");
@@ -153,7 +153,7 @@ fn a_watch_ends_when_nobody_can_be_reached_any_more() {
 #[test]
 fn a_watch_ends_when_nobody_reads_any_more() {
     let scene = Scene::scripted(Script::default());
-    let _wrapper = scene.start_ready();
+    let _wrapper = start_leading(&scene);
     let mut command = command(&scene, &["leader", "--watch"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut first = String::new();
