@@ -59,9 +59,9 @@ pub(crate) fn check(exchange: &Exchange<'_>) -> Result<(), String> {
     let place = format!("{place} {status}");
     if (200..300).contains(&exchange.status) && path.starts_with("/v1/") {
         let known = known.map(parameter_names).unwrap_or_default();
-        let given =
+        let mut given =
             query.split('&').filter_map(|pair| pair.split('=').next()).filter(|name| !name.is_empty());
-        for name in given.filter(|name| !known.contains(*name)) {
+        if let Some(name) = given.find(|name| !known.contains(*name)) {
             return Err(format!("{place}: parameter {name} was taken, and is not written down"));
         }
     }
