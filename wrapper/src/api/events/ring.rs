@@ -137,7 +137,7 @@ impl Ring {
         self.from(position).next().map_or(0, |entry| self.bytes - entry.end + entry.frame.size())
     }
 
-    /// The newest event of each subject after this position, as many as fit into `limit` bytes.
+    /// The newest event of each topic after this position, and of each further subject as many as fit into `limit` bytes.
     pub fn condense(&self, position: u64, topics: Topics, limit: u64) -> Condensed {
         let mut kept = VecDeque::<&Entry>::new();
         let (mut last_left_out, mut bytes) = (self.fallen(topics), 0);
@@ -150,7 +150,8 @@ impl Ring {
         for entry in outside.into_iter().chain(inside).rev() {
             let is_old =
                 kept.iter().any(|newer| (newer.topic, newer.subject) == (entry.topic, entry.subject));
-            if is_old || bytes + entry.frame.size() > limit {
+            let is_newest = self.latest(entry.topic).is_some_and(|newest| newest.index == entry.index);
+            if is_old || (!is_newest && bytes + entry.frame.size() > limit) {
                 last_left_out = last_left_out.max(entry.index);
             } else {
                 bytes += entry.frame.size();

@@ -203,6 +203,17 @@ fn a_slow_reader_gets_a_gap_and_the_newest_states_and_is_counted() {
 }
 
 #[test]
+fn a_slow_reader_gets_the_newest_of_each_topic_however_large_they_are() {
+    let mut ring = Ring::with_room(1, 1);
+    let (mut reader, _) = Reader::open(&ring, Topics::ALL, None);
+    for (index, topic) in (2..).zip(Topic::ALL) {
+        ring.append(topic, 0, index, frame(topic, index, 20_000));
+    }
+    let read = std::iter::from_fn(|| reader.next(&ring)).filter(|next| matches!(next, Next::Event(_)));
+    assert_eq!(read.count(), Topic::ALL.len());
+}
+
+#[test]
 fn whoever_resumes_gets_all_that_the_ring_has() {
     let mut ring = Ring::new(1);
     for index in 2..=1025 {
