@@ -16,6 +16,7 @@ pub mod file_error;
 pub mod fuzz;
 pub mod member;
 pub mod metrics;
+pub mod percent;
 pub mod shutdown;
 pub mod supervise;
 pub mod telemetry;

@@ -3,7 +3,7 @@
 //! Query strings: parsed once, unknown names refused with a suggestion. Knows no route.
 use std::time::Duration;
 
-use crate::duration;
+use crate::{duration, percent};
 
 use super::problem::{Code, Problem};
 use super::wire::FieldError;
@@ -141,23 +141,9 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// As in a form: a plus is a space.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        bytes.push(match first {
-            b'+' => b' ',
-            b'%' => {
-                let [high, low, after @ ..] = tail else { return None };
-                rest = after;
-                let digit = |byte: &u8| (*byte as char).to_digit(16);
-                u8::try_from(digit(high)? * 16 + digit(low)?).ok()?
-            }
-            other => *other,
-        });
-    }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(percent::decode(&text.replace('+', " "))?).ok()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use http::HeaderValue;
 use http::uri::{PathAndQuery, Scheme, Uri};
 
 use super::host_port::SidecarAddress;
+use crate::percent;
 
 /// Where to POST what changed.
 #[derive(Clone, PartialEq, Eq)]
@@ -95,27 +96,12 @@ impl fmt::Debug for NotifyUrl {
 }
 
 fn basic(user: &str) -> Result<HeaderValue, NotifyUrlError> {
-    let user = decode(user).ok_or(NotifyUrlError::User)?;
+    let user = percent::decode(user).ok_or(NotifyUrlError::User)?;
     let user = if user.contains(&b':') { user } else { [&user[..], b":"].concat() };
     let value = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(user));
     let mut value = HeaderValue::try_from(value).map_err(|_| NotifyUrlError::User)?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn decode(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |byte: u8| char::from(byte).to_digit(16);
-                u8::try_from(digit(rest.next()?)? * 16 + digit(rest.next()?)?).ok()?
-            }
-            other => other,
-        });
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]
