@@ -15,12 +15,14 @@ use crate::tools::{Line, Tool};
 
 /// Installs what this machine lacks, and says what and why
 ///
-/// Looks for Rust, its formatter and lints, a C linker, Go, cargo-nextest, and an etcd 3.4 out of Debian's package.
+/// Looks for Rust, its formatter and lints, a C linker, Go, curl, cargo-nextest, and an etcd 3.4 out of Debian's package.
 /// May be run again at any time: what is there is left as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: cargo xtask setup\n\
     Exit code 1 if something is still missing that `cargo xtask test` needs.")]
 pub(crate) struct Args {}
+
+const CURL_MEND: &str = "apt-get install -y curl";
 
 /// What was found, or done, about one thing.
 enum Found {
@@ -33,8 +35,9 @@ pub(crate) fn run(_: &Args) -> Result<ExitCode> {
     let needed = [
         ("rust", "compiles everything", rust(&root)),
         ("rustfmt, clippy", "the first two checks of .ci/run", components()),
-        ("C linker", "every program of the workspace is linked by it", linker()),
+        ("C linker", "every program of the workspace is linked by it", program("cc", LINKER_MEND)),
         ("go", "builds the pinned etcd of hack/tools", go(&root)),
+        ("curl", "the flows in the docs are run as they stand", program("curl", CURL_MEND)),
         ("cargo-nextest", "runs the tests", Tool::CargoNextest.ensure().map(|path| there(path.display()))),
     ];
     let mut missing = false;
@@ -88,11 +91,12 @@ fn components() -> Result<Found> {
     Ok(Found::Brought(mend))
 }
 
-fn linker() -> Result<Found> {
-    if let Some(path) = machine::on_path("cc") {
-        return Ok(there(path.display()));
+/// A program of the system's, and the line that installs it.
+fn program(name: &str, mend: &str) -> Result<Found> {
+    match machine::on_path(name) {
+        Some(path) => Ok(there(path.display())),
+        None => apt_install(mend),
     }
-    apt_install(LINKER_MEND)
 }
 
 fn go(root: &Path) -> Result<Found> {

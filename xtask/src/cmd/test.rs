@@ -56,6 +56,9 @@ const ETCD_34: (&str, Tool) = ("E2E_ETCD_34", Tool::Etcd(Line::L34));
 /// All tests that need etcd 3.4 have this in their path.
 const MODULE_34: &str = "etcd_3_4::";
 
+/// The tests that mount a file system whose server never answers.
+const DEAD_VOLUME: &str = "d8_a_state_directory_that_does_not_answer_at_the_start";
+
 /// Tiers that a design names and no code runs yet.
 const LATER: [&str; 2] = ["container", "kind"];
 
@@ -94,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut step = Step::new(&nextest)
         .args(["nextest", "run", "--workspace", "--profile", profile])
         .args(selection(tier))
-        .args(arguments(&args.nextest, etcd.as_deref().unwrap_or_default()))
+        .args(arguments(&args.nextest, &left_out(etcd.as_deref(), &mut notes)))
         .dir(&root);
     for (name, path) in etcd.unwrap_or_default() {
         step = step.env(name, path);
@@ -121,16 +124,31 @@ fn etcd_binaries(notes: &mut Vec<String>) -> Result<Vec<(&'static str, PathBuf)>
     Ok(binaries)
 }
 
-/// The caller's arguments, and what leaves the tests of 3.4 out when it is not there: they would fail without it. By
-/// `--skip`, since a second filter expression would widen the caller's own.
-fn arguments(given: &[OsString], etcd: &[(&str, PathBuf)]) -> Vec<OsString> {
+/// Names of tests that would fail for want of something that not every machine can have. Without any etcd no
+/// integration test is selected at all.
+fn left_out(etcd: Option<&[(&str, PathBuf)]>, notes: &mut Vec<String>) -> Vec<&'static str> {
+    let Some(etcd) = etcd else { return Vec::new() };
+    let mut names = Vec::new();
+    if !etcd.iter().any(|(name, _)| *name == ETCD_34.0) {
+        names.push(MODULE_34);
+    }
+    // Opened as the tests do it.
+    if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        notes.push(format!("fuse: open /dev/fuse: {error}; {DEAD_VOLUME}… was not run"));
+        names.push(DEAD_VOLUME);
+    }
+    names
+}
+
+/// The caller's arguments, and what leaves these tests out. By `--skip`, since a second filter expression would widen
+/// the caller's own.
+fn arguments(given: &[OsString], left_out: &[&str]) -> Vec<OsString> {
     let mut arguments = given.to_vec();
-    // Without any etcd no integration test is selected at all.
-    if !etcd.is_empty() && !etcd.iter().any(|(name, _)| *name == ETCD_34.0) {
-        if !given.iter().any(|argument| argument == "--") {
-            arguments.push("--".into());
-        }
-        arguments.extend(["--skip".into(), MODULE_34.into()]);
+    if !left_out.is_empty() && !given.iter().any(|argument| argument == "--") {
+        arguments.push("--".into());
+    }
+    for name in left_out {
+        arguments.extend(["--skip".into(), (*name).into()]);
     }
     arguments
 }
@@ -202,13 +220,12 @@ fn rows(suites: &[Suite], tier: Option<Tier>, soak: bool, notes: &[String]) -> V
         let outcome = "not run: not built yet".to_owned();
         rows.push(Row { tier, outcome, time: "-".into(), command: "none yet" });
     }
-    if let Some(note) = notes.iter().find_map(|note| note.strip_prefix("etcd 3.4: ")) {
-        rows.push(Row {
-            tier: "etcd 3.4",
-            outcome: format!("left out: {note}"),
-            time: "-".into(),
-            command: "cargo xtask setup",
-        });
+    for (tier, command) in [("etcd 3.4", "cargo xtask setup"), ("fuse", "modprobe fuse, then the same again")]
+    {
+        let note = notes.iter().find_map(|note| note.strip_prefix(tier)?.strip_prefix(": "));
+        if let Some(note) = note {
+            rows.push(Row { tier, outcome: format!("left out: {note}"), time: "-".into(), command });
+        }
     }
     rows
 }
@@ -280,11 +297,22 @@ mod tests {
     fn tests_of_a_missing_etcd_3_4_are_left_out_whatever_else_is_chosen() {
         let have =
             |names: &[&'static str]| names.iter().map(|name| (*name, PathBuf::new())).collect::<Vec<_>>();
-        let without = have(&["E2E_ETCD_35"]);
-        assert_eq!(arguments(&["b2_".into()], &without), ["b2_", "--", "--skip", "etcd_3_4::"]);
-        assert_eq!(arguments(&["--".into(), "x".into()], &without), ["--", "x", "--skip", "etcd_3_4::"]);
-        assert_eq!(arguments(&["b2_".into()], &have(&["E2E_ETCD_35", "E2E_ETCD_34"])), ["b2_"]);
-        assert_eq!(arguments(&[], &[]), [""; 0]);
+        let misses = |names| left_out(Some(&have(names)), &mut Vec::new()).contains(&MODULE_34);
+        assert!(misses(&["E2E_ETCD_35"]) && !misses(&["E2E_ETCD_35", "E2E_ETCD_34"]));
+        assert_eq!(left_out(None, &mut Vec::new()), [""; 0]);
+        assert_eq!(arguments(&["b2_".into()], &[MODULE_34]), ["b2_", "--", "--skip", "etcd_3_4::"]);
+        let two = ["--", "x", "--skip", "etcd_3_4::", "--skip", DEAD_VOLUME];
+        assert_eq!(arguments(&["--".into(), "x".into()], &[MODULE_34, DEAD_VOLUME]), two);
+        assert_eq!(arguments(&["b2_".into()], &[]), ["b2_"]);
+    }
+
+    #[test]
+    fn what_a_machine_cannot_have_is_a_line_of_its_own() {
+        let found = rows(&[], None, false, &["fuse: open /dev/fuse: no; x was not run".into()]);
+        assert!(
+            found.iter().any(|row| row.tier == "fuse" && row.outcome.starts_with("left out: ")),
+            "{found:?}"
+        );
     }
 
     #[test]
