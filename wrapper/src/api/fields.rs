@@ -26,8 +26,11 @@ impl Fields {
         if bytes.trim_ascii().is_empty() {
             return Ok(Self::default());
         }
-        serde_json::from_slice(bytes)
-            .map_err(|error| Problem::new(Code::BadRequest, format!("the body is no JSON object: {error}")))
+        // The parser repeats the whole of a text that stands where the object should.
+        let why = |error: serde_json::Error| clipped(error.to_string(), 200);
+        serde_json::from_slice(bytes).map_err(|error| {
+            Problem::new(Code::BadRequest, format!("the body is no JSON object: {}", why(error)))
+        })
     }
 
     /// Refuses fields outside `known`, and fields given twice.
@@ -117,12 +120,17 @@ pub(super) fn refused(pointer: &str, detail: impl Into<String>) -> Problem {
 }
 
 fn invalid(name: &str, value: &Value, wanted: &str) -> Problem {
-    let mut shown = value.to_string();
-    if shown.len() > 80 {
-        shown.truncate(shown.floor_char_boundary(80));
-        shown.push('…');
-    }
+    let shown = clipped(value.to_string(), 80);
     refused(&pointer(name), format!("field {name} is {shown}, it must be {wanted}"))
+}
+
+/// What callers wrote is repeated in part only.
+fn clipped(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push('…');
+    }
+    text
 }
 
 /// A JSON pointer (RFC 6901).
@@ -168,6 +176,8 @@ mod tests {
         for text in ["[]", "7", "\"x\"", "{", "{}{}", "{\"a\":1,}", "null", "\u{feff}{}"] {
             assert_eq!(Fields::parse(text.as_bytes()).unwrap_err().code, Code::BadRequest, "{text}");
         }
+        let long = Fields::parse(format!("\"{}\"", "é".repeat(30_000)).as_bytes()).unwrap_err();
+        assert!(long.detail.len() < 300, "{} bytes are repeated", long.detail.len());
         let deep = format!("{{\"a\":{}", "[".repeat(60_000));
         assert_eq!(Fields::parse(deep.as_bytes()).unwrap_err().code, Code::BadRequest);
     }
