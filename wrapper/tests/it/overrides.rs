@@ -214,6 +214,8 @@ fn a_ready_override_masks_the_learner_and_quorum_checks(#[case] script: Script, 
     scene.stage().change(script, LONG);
     let readyz = wrapper.wait_readyz(10 * SECOND, 503);
     assert_eq!(readyz.header("etcd-wrapper-reason"), Some(reason));
+    // An override needs a member that has answered something, and Status may answer after the phase has changed.
+    wrapper.wait_status(LONG, "an answer", |status| status["leader"]["source"].is_string());
     let body = json!({"mode": "ready", "ttl": "1m", "owner": "me", "reason": "known"});
     assert_eq!(wrapper.caller().put_readiness(&body).json()["ready"], true);
     wrapper.wait_ready_within(SECOND);
