@@ -97,11 +97,16 @@ fn f9_f10_e15_etcd_starts_in_a_clean_place_whatever_ours_is_like() {
         assert_eq!((field("SigBlk:"), field("SigIgn:")), ("0".repeat(16), "0".repeat(16)));
         assert_eq!(rustix::process::getpgid(Some(child.pid)).unwrap(), child.pid);
 
-        let descriptors =
-            read_dir(proc.join("fd")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut descriptors: Vec<i32> = descriptors.map(|name| name.parse().unwrap()).collect();
-        descriptors.sort_unstable();
-        assert_eq!(descriptors, [0, 1, 2, lock.as_raw_fd()]);
+        // The dynamic loader of the child opens its libraries a moment after the exec.
+        doubles::wait::until(Duration::from_secs(10), "no other descriptors", || {
+            let names = read_dir(proc.join("fd")).unwrap();
+            let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let mut descriptors: Vec<i32> = names.map(|name| name.parse().unwrap()).collect();
+            descriptors.sort_unstable();
+            doubles::wait::Poll::when(descriptors == [0, 1, 2, lock.as_raw_fd()], || {
+                format!("{descriptors:?}")
+            })
+        });
         assert_eq!(read_link(proc.join("fd/0")).unwrap(), Path::new("/dev/null"));
         for same in ["fd/1", "fd/2", "cwd"] {
             assert_eq!(
