@@ -8,6 +8,7 @@ pub mod bootstrap;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod connect;
 pub mod durable;
 pub mod duration;
 pub mod exit;

@@ -6,11 +6,9 @@
 //! Every call has a connection of its own. On a kept one a request can be lost on a connection that the sidecar has
 //! closed meanwhile, and nobody could tell afterwards whether it was heard; with a new one "connection refused" surely
 //! means that nothing was sent. The price, a TLS handshake a poll, is resumed after the first and paid once a second.
-mod connect;
 mod exchange;
 mod trust;
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,10 +17,10 @@ use http::HeaderValue;
 use rustls::pki_types::ServerName;
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use self::connect::Dialler;
 use self::exchange::{Reply, Whole};
 pub(crate) use self::trust::Trust;
 pub use crate::cli::host_port::SidecarAddress;
+use crate::connect::{ConnectError, Dialler};
 use crate::supervise::view::{Mode, SidecarWord};
 use crate::tls::files::TlsFileError;
 
@@ -58,6 +56,15 @@ pub enum Failure {
     /// A whole 200 that makes no sense here, or is too large.
     #[error("the sidecar's answer makes no sense: {0}")]
     Garbled(String),
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Refused(text) => Self::Refused(text),
+            ConnectError::Unreachable(text) => Self::Unreachable(text),
+        }
+    }
 }
 
 impl Failure {
@@ -173,9 +180,6 @@ impl SidecarClient {
         }
     }
 }
-
-/// Where `localhost` is, without asking anybody: an image may have no /etc/hosts.
-const LOCALHOST: [IpAddr; 2] = [IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One request to a wrapper: from the doors of `reach` to a whole answer, or an open stream. Everything has a deadline.
 //! Tries the other scheme only where the first surely did nothing; repeats nothing else.
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +12,11 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::api::wire;
+use crate::connect::{Dialler, chain};
 
 use super::ClientError;
 use super::reach::{Door, Reach};
@@ -141,7 +138,8 @@ fn refusal(status: u16, body: Bytes) -> ClientError {
 }
 
 async fn attempt(reach: &Reach, door: &Door, request: &Request) -> Result<Response<Incoming>, Failure> {
-    let stream = connect(&reach.host, reach.port).await.map_err(Failure::Nobody)?;
+    let dialled = Dialler::new(&reach.host, reach.port).tcp().await;
+    let stream = dialled.map_err(|error| Failure::Nobody(error.to_string()))?;
     match door {
         Door::Plain => exchange(reach, stream, request).await,
         Door::Tls { config, name } => {
@@ -204,53 +202,6 @@ async fn whole(mut body: Incoming, deadline: Instant) -> Result<Bytes, String> {
         Ok(bytes.freeze())
     };
     timeout_at(deadline, read).await.unwrap_or_else(|_| Err("the answer did not end in time".to_owned()))
-}
-
-/// Tries each address of the host.
-async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
-    let addresses = resolve(host, port).await.map_err(|error| format!("resolve {host}: {error}"))?;
-    let mut said = Vec::new();
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                // One small request a connection: nothing to gather.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) => said.push(format!("connect {address}: {error}")),
-        }
-    }
-    // ::1 is often no address of a container; what 127.0.0.1 says is of use.
-    Err(said.into_iter().next().unwrap_or_else(|| format!("resolve {host}: no address")))
-}
-
-/// The system's resolver only blocks, and the runtime waits for its own threads: a thread that nobody waits for.
-async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    if host.eq_ignore_ascii_case("localhost") {
-        let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        return Ok(loopback.map(|ip| SocketAddr::new(ip, port)).to_vec());
-    }
-    if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
-    }
-    let (answer, answered) = oneshot::channel();
-    let question = (host.to_owned(), port);
-    std::thread::Builder::new().name("resolve".to_owned()).spawn(move || {
-        // Nobody may be waiting any more.
-        let _ = answer.send(question.to_socket_addrs().map(Iterator::collect));
-    })?;
-    answered.await.map_err(|_| io::Error::other("the resolver's thread died"))?
-}
-
-/// hyper's own text is short; the reason stands behind it.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 /// A query string's value, percent-encoded.

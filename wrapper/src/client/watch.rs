@@ -15,9 +15,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::api::wire;
 use crate::cli::client::{Events, Leader, Output, Reach as Flags};
+use crate::connect::chain;
 use crate::exit::client::ClientCode;
 
-use super::call::{Request, call, chain, open, query};
+use super::call::{Request, call, open, query};
 use super::pod::Pod;
 use super::reach::Reach;
 use super::sse::{Event, Parser};

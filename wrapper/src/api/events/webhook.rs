@@ -22,8 +22,9 @@ use super::Topic;
 use super::ring::Ring;
 use crate::api::closed;
 use crate::api::publisher::Published;
-use crate::bootstrap::sidecar::{Dialler, Failure, Trust};
+use crate::bootstrap::sidecar::Trust;
 use crate::cli::notify_url::NotifyUrl;
+use crate::connect::{ConnectError, Dialler};
 use crate::metrics::Metrics;
 use crate::tls::files::TlsFileError;
 
@@ -47,7 +48,7 @@ pub enum WebhookError {
 #[derive(Debug, thiserror::Error)]
 enum Missed {
     #[error("{0}")]
-    NotReached(#[from] Failure),
+    NotReached(#[from] ConnectError),
     #[error("no answer: {0}")]
     Lost(#[from] hyper::Error),
     #[error("the answer was {0}")]

@@ -9,7 +9,7 @@ use hyper::body::{Body, Incoming};
 use hyper_util::rt::TokioIo;
 
 use super::Failure;
-use super::connect::Stream;
+use crate::connect::{Stream, chain};
 
 /// Longest text of an answer that is shown.
 const EXCERPT: usize = 200;
@@ -92,17 +92,6 @@ async fn read(mut body: Incoming, cap: usize, used: bool) -> Result<Bytes, ReadE
 
 fn has_end(response: &Response<Incoming>) -> bool {
     response.body().size_hint().exact().is_some() || response.headers().contains_key(TRANSFER_ENCODING)
-}
-
-/// hyper's own text is short; the reason stands behind it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 /// The beginning of a text, on one line, for people: without PEM and without the queries of URLs, for errors about a

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! Against small servers that answer with given bytes, right or wrong.
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rstest::rstest;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! From a host and a port to an open connection, TLS included. Nothing of a request is sent in here, so whatever fails
-//! here leaves the sidecar untouched.
+//! From a host and a port to an open connection, TLS included: to the sidecar, to who is notified, and for the client
+//! to the wrapper. Nothing of a request is sent in here, so whatever fails here leaves the other side untouched.
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -14,7 +14,19 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 
-use super::{Failure, LOCALHOST};
+/// Where `localhost` is, without asking anybody: an image may have no /etc/hosts.
+const LOCALHOST: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+/// Why there is no connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody listens there.
+    #[error("{0}")]
+    Refused(String),
+    /// No name, no route, or no TLS: somebody may be there.
+    #[error("{0}")]
+    Unreachable(String),
+}
 
 /// A connection, TLS or not.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -38,14 +50,8 @@ impl Dialler {
     pub(crate) async fn connect(
         &mut self,
         tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
-    ) -> Result<Box<dyn Stream>, Failure> {
-        let addresses = self
-            .resolve()
-            .await
-            .map_err(|error| Failure::Unreachable(format!("resolve {}: {error}", self.host)))?;
-        let stream = dial(&addresses).await?;
-        // One small request a connection: nothing to gather.
-        let _ = stream.set_nodelay(true);
+    ) -> Result<Box<dyn Stream>, ConnectError> {
+        let stream = self.tcp().await?;
         match tls {
             None => Ok(Box::new(stream)),
             Some((config, name)) => {
@@ -53,9 +59,20 @@ impl Dialler {
                 let host = &self.host;
                 connected
                     .map(|stream| Box::new(stream) as Box<dyn Stream>)
-                    .map_err(|error| Failure::Unreachable(format!("TLS handshake with {host}: {error}")))
+                    .map_err(|error| ConnectError::Unreachable(format!("TLS handshake with {host}: {error}")))
             }
         }
+    }
+
+    pub(crate) async fn tcp(&mut self) -> Result<TcpStream, ConnectError> {
+        let addresses = self
+            .resolve()
+            .await
+            .map_err(|error| ConnectError::Unreachable(format!("resolve {}: {error}", self.host)))?;
+        let stream = dial(&addresses).await?;
+        // One small request a connection: nothing to gather.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
     }
 
     /// The system's resolver only blocks. It gets a thread of its own for a moment, rather than one of the runtime's:
@@ -89,7 +106,7 @@ impl Dialler {
 }
 
 /// Tries one address after the other. Refused means: refused at one, and at no other could anybody listen at all.
-async fn dial(addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
+async fn dial(addresses: &[SocketAddr]) -> Result<TcpStream, ConnectError> {
     let mut refused = None;
     let mut unreachable = None;
     for address in addresses {
@@ -108,10 +125,21 @@ async fn dial(addresses: &[SocketAddr]) -> Result<TcpStream, Failure> {
         }
     }
     Err(match (unreachable, refused) {
-        (Some(text), _) => Failure::Unreachable(text),
-        (None, Some(text)) => Failure::Refused(text),
+        (Some(text), _) => ConnectError::Unreachable(text),
+        (None, Some(text)) => ConnectError::Refused(text),
         (None, None) => {
-            Failure::Unreachable("connect: none of the addresses can be reached from here".to_owned())
+            ConnectError::Unreachable("connect: none of the addresses can be reached from here".to_owned())
         }
     })
+}
+
+/// An error with its causes: hyper's own text is short, and the reason stands behind it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
 }
