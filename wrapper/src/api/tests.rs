@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The whole API over real loopback connections, with the stages' views and the supervisor's mailbox in the test's
 //! hands.
+mod certificates;
 mod contract;
 mod control;
 mod documents;
