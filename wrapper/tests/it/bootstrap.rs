@@ -13,9 +13,7 @@ use rstest::rstest;
 use rustix::process::Signal;
 
 use crate::scene::{LONG, SECOND, Scene, assert_sidecar_was_respected, wait_gone};
-
-/// Far longer than any test.
-const FOR_EVER: Duration = Duration::from_secs(86_400);
+use crate::verbs::FOR_EVER;
 
 /// Looks again and again for so long: `look` must hold every time.
 #[track_caller]

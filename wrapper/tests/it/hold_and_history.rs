@@ -52,7 +52,8 @@ fn i11_a_hold_file_holds_with_its_text_until_a_start_has_led_to_running() {
 #[test]
 fn i11_a_hold_outlives_the_process_and_a_start_that_fails() {
     let end = Ending::after_start(SECOND / 5, How::Exit(1));
-    let scene = Scene::scripted(Script { end: Some(end), ready: never_ready(), ..Script::default() });
+    let scene =
+        Scene::scripted(Script { end: Some(end), ready: doubles::etcd::Ready::never(), ..Script::default() });
     scene.leave("hold", "by hand");
     let mut wrapper = scene.start();
     wrapper.wait_phase(LONG, "held");
@@ -66,10 +67,6 @@ fn i11_a_hold_outlives_the_process_and_a_start_that_fails() {
     let wrapper = scene.start();
     wrapper.wait_phase(LONG, "held");
     assert_eq!(scene.stage().starts().len(), 1);
-}
-
-fn never_ready() -> doubles::etcd::script::Ready {
-    doubles::etcd::script::Ready { after: (10 * LONG).into(), ..Default::default() }
 }
 
 #[test]

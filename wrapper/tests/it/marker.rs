@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Group B: which validation a start asks for, and which ends leave the marker of a clean end.
 use std::path::Path;
-use std::time::Duration;
 
 use doubles::etcd::script::{Ready, Sender, When};
 use doubles::etcd::{OnSignal, Script};
@@ -233,7 +232,7 @@ fn b8_an_end_without_fsync_says_nothing_of_the_directory() {
 
 #[test]
 fn the_second_start_after_a_clean_end_validates_in_full_if_the_first_dies() {
-    let scene = Scene::scripted(Script { ready: never_ready(), ..Script::default() });
+    let scene = Scene::scripted(Script { ready: Ready::never(), ..Script::default() });
     scene.leave("exit_code", "terminated");
     let mut wrapper = scene.start();
     wrapper.wait_phase(LONG, "starting");
@@ -241,8 +240,4 @@ fn the_second_start_after_a_clean_end_validates_in_full_if_the_first_dies() {
     wrapper.wait_exit(LONG);
     assert_eq!(scene.sidecar().modes(), ["sanity"]);
     assert_eq!(first_mode(&scene), "full");
-}
-
-fn never_ready() -> Ready {
-    Ready { after: Duration::from_secs(86_400).into(), ..Ready::default() }
 }

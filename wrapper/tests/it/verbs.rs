@@ -16,8 +16,7 @@ pub(crate) const FOR_EVER: Duration = Duration::from_secs(86_400);
 
 /// An etcd that never says READY.
 pub(crate) fn never_ready() -> Script {
-    let ready = doubles::etcd::script::Ready { after: FOR_EVER.into(), ..Default::default() };
-    Script { ready, ..Script::default() }
+    Script { ready: doubles::etcd::Ready::never(), ..Script::default() }
 }
 
 /// The bytes that an agent posts: this config map as it would be served.
