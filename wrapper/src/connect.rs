@@ -115,7 +115,8 @@ async fn dial(addresses: &[SocketAddr]) -> Result<TcpStream, ConnectError> {
             Err(error) => {
                 let text = format!("connect {address}: {error}");
                 match Errno::from_io_error(&error) {
-                    Some(Errno::CONNREFUSED) => refused = Some(text),
+                    // The first is the usual one: 127.0.0.1 before ::1.
+                    Some(Errno::CONNREFUSED) => refused = refused.or(Some(text)),
                     // This machine has no such address family or network: the usual fate of ::1 without IPv6.
                     Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT | Errno::NETUNREACH)
                         if addresses.len() > 1 => {}
