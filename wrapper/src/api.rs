@@ -231,7 +231,7 @@ impl Api {
         let marks = Marks::of(request.uri(), request.headers(), |host| self.is_ours(host));
         let verdict = auth::authorize(&self.settings.policy, &connection.admission, marks, route.class);
         if let (Err(problem), auth::Class::Control | auth::Class::Stop) = (&verdict, route.class) {
-            control::audit(connection, route.template, problem.code.meaning().code);
+            control::audit(connection, route.template, problem.code.meaning().code, "");
         }
         verdict
     }

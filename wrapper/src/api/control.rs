@@ -33,8 +33,9 @@ const PLACE_WITHIN: Duration = Duration::from_secs(5);
 /// long is stuck.
 const DECIDED_WITHIN: Duration = Duration::from_secs(15);
 
-/// One line for each control call: who, what, and what came of it. Names no query and no body: they may hold secrets.
-pub(super) fn audit(connection: &Connection, call: &'static str, outcome: &str) {
+/// One line for each control call: who, what, why (as the caller says), and what came of it. Of query and body nothing
+/// else is named: they may hold secrets.
+pub(super) fn audit(connection: &Connection, call: &'static str, outcome: &str, reason: &str) {
     let admission = &connection.admission;
     let scheme = match admission.scheme {
         Scheme::Plain => "http",
@@ -47,7 +48,16 @@ pub(super) fn audit(connection: &Connection, call: &'static str, outcome: &str) 
             cn.as_ref().or(sans.first()).map_or("unnamed", String::as_str)
         }
     };
-    info!(target: "audit", peer = %admission.peer, scheme, identity, call, outcome, "control call");
+    info!(target: "audit", peer = %admission.peer, scheme, identity, call, outcome, reason, "control call");
+}
+
+/// What came of a call, in a word.
+fn verdict(taken: Result<&Accepted, &Problem>) -> &'static str {
+    match taken {
+        Ok(Accepted { changed: true, .. }) => "accepted",
+        Ok(Accepted { changed: false, .. }) => "unchanged",
+        Err(problem) => problem.code.meaning().code,
+    }
 }
 
 impl Api {
@@ -58,13 +68,10 @@ impl Api {
         request: Request<Incoming>,
         kind: OperationKind,
     ) -> Result<Answer, Problem> {
-        let taken = self.take(request, kind).await;
-        let outcome = match &taken {
-            Ok((_, Accepted { changed: true, .. })) => "accepted",
-            Ok((_, Accepted { changed: false, .. })) => "unchanged",
-            Err(problem) => problem.code.meaning().code,
-        };
-        audit(&connection, kind.as_str(), outcome);
+        let mut reason = String::new();
+        let taken = self.take(request, kind, &mut reason).await;
+        let outcome = verdict(taken.as_ref().map(|(_, accepted)| accepted));
+        audit(&connection, kind.as_str(), outcome, &reason);
         let (wait, accepted) = taken?;
         Ok(self.outcome(kind, accepted, wait).await)
     }
@@ -73,6 +80,7 @@ impl Api {
         &self,
         request: Request<Incoming>,
         kind: OperationKind,
+        reason: &mut String,
     ) -> Result<(Duration, Accepted), Problem> {
         let (head, body) = request.into_parts();
         let query = Query::parse(head.uri.query())?;
@@ -103,6 +111,7 @@ impl Api {
                     false => None,
                 };
                 let start = Command::Start(requests::start(&query, posted)?);
+                start.reason().clone_into(reason);
                 return Ok((wait, self.command(start).await?));
             }
             OperationKind::Stop => Command::Stop(requests::stop(&fields(&head, body, &self.closing).await?)?),
@@ -114,6 +123,7 @@ impl Api {
                 Command::TransferLeadership(self.seat())
             }
         };
+        command.reason().clone_into(reason);
         Ok((wait, self.command(command).await?))
     }
 
@@ -145,16 +155,15 @@ impl Api {
         request: Request<Incoming>,
     ) -> Result<Answer, Problem> {
         let call = if request.method() == http::Method::PUT { "override" } else { "end override" };
+        let mut reason = String::new();
         let taken = match readiness_request(request, &self.closing).await {
-            Ok(change) => self.command(Command::SetOverride(change)).await,
+            Ok(change) => {
+                change.reason.clone_into(&mut reason);
+                self.command(Command::SetOverride(change)).await
+            }
             Err(problem) => Err(problem),
         };
-        let outcome = match &taken {
-            Ok(Accepted { changed: true, .. }) => "accepted",
-            Ok(Accepted { changed: false, .. }) => "unchanged",
-            Err(problem) => problem.code.meaning().code,
-        };
-        audit(&connection, call, outcome);
+        audit(&connection, call, verdict(taken.as_ref()), &reason);
         taken?;
         Ok(self.readiness())
     }

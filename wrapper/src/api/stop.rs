@@ -19,7 +19,7 @@ impl Api {
     /// Takes the call. The command goes out once the answer's bytes were handed to the kernel, or the caller hung up.
     pub(super) fn stop(self: &Arc<Self>, connection: &Arc<Connection>) -> Answer {
         let first = !self.stop_taken.swap(true, Ordering::Relaxed);
-        control::audit(connection, "/stop", if first { "accepted" } else { "joined" });
+        control::audit(connection, "/stop", if first { "accepted" } else { "joined" }, "");
         if first {
             let flushed = connection.flushed.after_next_write();
             let commands = self.commands.clone();

@@ -90,6 +90,7 @@ pub struct StartRequest {
     pub owner: Option<String>,
     pub force: bool,
     pub if_generation: Option<u64>,
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -135,6 +136,19 @@ pub enum Command {
     TransferLeadership(Seat),
     SetOverride(OverrideRequest),
     Shutdown(Shutdown),
+}
+
+impl Command {
+    /// Why it is asked for, in its caller's own words; often empty. For the log alone.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Start(start) => &start.reason,
+            Self::Stop(stop) => &stop.reason,
+            Self::Restart(restart) => &restart.reason,
+            Self::SetOverride(change) => &change.reason,
+            Self::TransferLeadership(_) | Self::Shutdown(_) => "",
+        }
+    }
 }
 
 /// A command that was taken.

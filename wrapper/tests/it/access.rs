@@ -238,7 +238,8 @@ fn j1_both_families_of_loopback_are_the_pod_itself(#[case] address: IpAddr) {
 fn j1_every_control_call_is_one_audit_line() {
     let scene = Scene::scripted(Script::default());
     let wrapper = scene.start_ready();
-    wrapper.caller().post("/v1/etcd/start");
+    wrapper.caller().call("POST", "/v1/etcd/stop", &[], r#"{"ifGeneration":99,"reason":"weekly drill"}"#);
+    wrapper.wait_log(LONG, "weekly drill");
     wrapper.caller().from(OTHER_LOOPBACK).post("/stop");
     wrapper.wait_log(LONG, "control call");
     let lines = |what: &str| wrapper.log().lines().filter(|line| line.contains(what)).count();

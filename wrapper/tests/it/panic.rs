@@ -189,6 +189,7 @@ async fn f4_a_panic_of_the_disk_thread_stops_etcd_in_order() {
         owner: None,
         force: false,
         if_generation: None,
+        reason: String::new(),
     };
     let restart = RestartRequest {
         validation: Validation::Auto,

@@ -65,13 +65,13 @@ pub(super) fn start(query: &Query, posted: Option<Arc<EtcdConfig>>) -> Result<St
         .transpose()?;
     let hold = match (query.get("ready"), &owner) {
         (None | Some("auto"), _) => None,
-        (Some("hold"), Some(owner)) => Some(HoldRequest { owner: owner.clone(), reason }),
+        (Some("hold"), Some(owner)) => Some(HoldRequest { owner: owner.clone(), reason: reason.clone() }),
         (Some("hold"), None) => return Err(refused("owner", "ready=hold needs an owner")),
         (Some(other), _) => return Err(invalid("ready", other, "auto or hold")),
     };
     let validation = validation(query)?;
     let (force, if_generation) = (query.flag("force")?, query.number("ifGeneration")?);
-    Ok(StartRequest { posted, validation, hold, owner, force, if_generation })
+    Ok(StartRequest { posted, validation, hold, owner, force, if_generation, reason })
 }
 
 pub(super) fn stop(body: &Fields) -> Result<StopRequest, Problem> {

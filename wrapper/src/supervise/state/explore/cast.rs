@@ -121,6 +121,7 @@ pub(in super::super) fn start() -> StartRequest {
         owner: None,
         force: false,
         if_generation: None,
+        reason: String::new(),
     }
 }
 
