@@ -6,14 +6,18 @@
 mod crates;
 mod debian;
 mod go;
+mod kubernetes;
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::cache::Cache;
 use crate::repo::{self, Pins};
+
+/// What a build of some programs takes, for whoever waits.
+const SOME_30_S: &str = "some 30 s on two cores, more when modules are fetched";
 
 /// A release line of etcd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -62,6 +66,15 @@ pub(crate) enum Tool {
     Etcdctl(Line),
     Etcdutl(Line),
     CargoNextest,
+    /// A program of Kubernetes itself; they are built together.
+    Kubernetes(&'static str),
+    /// Makes a cluster out of a node image.
+    Kind,
+    /// Speaks to a node's container runtime.
+    Crictl,
+    Coredns,
+    /// The operator whose pods our image runs in.
+    Druid,
 }
 
 /// A name that is no tool of ours. Its text lists the names that are.
@@ -76,31 +89,24 @@ impl std::fmt::Display for UnknownTool {
             out,
             "no tool `{}`; there are: {}",
             self.0,
-            Tool::all().map(|tool| tool.to_string()).join(", ")
+            Tool::all().iter().map(Tool::to_string).collect::<Vec<_>>().join(", ")
         )
     }
 }
 
 impl Tool {
     /// All of them, in the order in which they are listed.
-    pub(crate) fn all() -> [Self; 11] {
+    pub(crate) fn all() -> Vec<Self> {
         use Line::{L34, L35, L36, L37};
-        use Tool::{CargoNextest, Etcd, Etcdctl, Etcdutl};
-        let etcd = [Etcd(L34), Etcd(L35), Etcd(L36), Etcd(L37)];
-        let [a, b, c, d] = etcd;
-        [
-            a,
-            b,
-            c,
-            d,
-            Etcdctl(L35),
-            Etcdctl(L36),
-            Etcdctl(L37),
-            Etcdutl(L35),
-            Etcdutl(L36),
-            Etcdutl(L37),
-            CargoNextest,
-        ]
+        use Tool::{CargoNextest, Coredns, Crictl, Druid, Etcd, Etcdctl, Etcdutl, Kind};
+        let lines = [L35, L36, L37];
+        let mut all = vec![Etcd(L34)];
+        all.extend(lines.map(Etcd));
+        all.extend(lines.map(Etcdctl));
+        all.extend(lines.map(Etcdutl));
+        all.extend(kubernetes::NAMES.map(Self::Kubernetes));
+        all.extend([Kind, Crictl, Coredns, Druid, CargoNextest]);
+        all
     }
 
     /// The `etcdctl` that serves a member of this line.
@@ -115,19 +121,53 @@ impl Tool {
     pub(crate) fn ensure(self) -> Result<PathBuf> {
         let cache = Cache::locate()?;
         let root = repo::root();
+        let single = |module: &str, import: &str, binary: &str, takes: &str| {
+            let imports = [(import, binary)];
+            let programs = go::Programs { module, name: binary, imports: &imports, takes };
+            Ok(go::build(&cache, &root, &programs, |_| Ok(Vec::new()))?.join(binary))
+        };
         match self {
             Self::Etcd(line) => match line.module() {
-                Some(module) => go::build(&cache, &root, module, "etcd", "go.etcd.io/etcd/server/v3"),
+                Some(module) => single(module, "go.etcd.io/etcd/server/v3", "etcd", SOME_30_S),
                 None => debian::unpack(&cache, &Pins::read(&root)?, "etcd-server", "usr/bin/etcd"),
             },
             Self::Etcdctl(line) => {
-                go::build(&cache, &root, Self::module_of(line), "etcdctl", "go.etcd.io/etcd/etcdctl/v3")
+                single(Self::module_of(line), "go.etcd.io/etcd/etcdctl/v3", "etcdctl", SOME_30_S)
             }
             Self::Etcdutl(line) => {
-                go::build(&cache, &root, Self::module_of(line), "etcdutl", "go.etcd.io/etcd/etcdutl/v3")
+                single(Self::module_of(line), "go.etcd.io/etcd/etcdutl/v3", "etcdutl", SOME_30_S)
             }
             Self::CargoNextest => crates::install(&cache, &Pins::read(&root)?, "cargo-nextest"),
+            Self::Kubernetes(name) => Ok(kubernetes::build(&cache, &root)?.join(name)),
+            Self::Kind => single("kind", "sigs.k8s.io/kind", "kind", "some 10 s on two cores"),
+            Self::Crictl => single("crictl", "sigs.k8s.io/cri-tools/cmd/crictl", "crictl", SOME_30_S),
+            Self::Coredns => {
+                single("coredns", "github.com/coredns/coredns", "coredns", "some 90 s on two cores")
+            }
+            Self::Druid => {
+                single("druid", "github.com/gardener/etcd-druid/cmd", "etcd-druid", "some 2 min on two cores")
+            }
         }
+    }
+
+    /// The version that the tool's module pins, with its `v`; none for what no module pins.
+    pub(crate) fn pinned(self) -> Result<Option<String>> {
+        let (module, import) = match self {
+            Self::Etcd(Line::L34) | Self::CargoNextest => return Ok(None),
+            Self::Etcd(line) => (Self::module_of(line), "go.etcd.io/etcd/server/v3"),
+            Self::Etcdctl(line) => (Self::module_of(line), "go.etcd.io/etcd/etcdctl/v3"),
+            Self::Etcdutl(line) => (Self::module_of(line), "go.etcd.io/etcd/etcdutl/v3"),
+            Self::Kubernetes(_) => ("k8s", "k8s.io/kubernetes"),
+            Self::Kind => ("kind", "sigs.k8s.io/kind"),
+            Self::Crictl => ("crictl", "sigs.k8s.io/cri-tools"),
+            Self::Coredns => ("coredns", "github.com/coredns/coredns"),
+            Self::Druid => ("druid", "github.com/gardener/etcd-druid"),
+        };
+        let path = repo::root().join("hack/tools").join(module).join("go.mod");
+        let go_mod = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let version = go::version_of(&go_mod, import)
+            .with_context(|| format!("{}: no version of {import}", path.display()))?;
+        Ok(Some(version.to_owned()))
     }
 
     fn module_of(line: Line) -> &'static str {
@@ -142,6 +182,11 @@ impl std::fmt::Display for Tool {
             Self::Etcdctl(line) => write!(out, "etcdctl@{}", line.as_str()),
             Self::Etcdutl(line) => write!(out, "etcdutl@{}", line.as_str()),
             Self::CargoNextest => out.write_str("cargo-nextest"),
+            Self::Kubernetes(name) => out.write_str(name),
+            Self::Kind => out.write_str("kind"),
+            Self::Crictl => out.write_str("crictl"),
+            Self::Coredns => out.write_str("coredns"),
+            Self::Druid => out.write_str("etcd-druid"),
         }
     }
 }
@@ -186,7 +231,8 @@ mod tests {
 
     #[test]
     fn every_line_that_is_built_has_its_pinned_module() {
-        for module in [Line::L35, Line::L36, Line::L37].map(Tool::module_of) {
+        let etcd = [Line::L35, Line::L36, Line::L37].map(Tool::module_of);
+        for module in etcd.into_iter().chain(["k8s", "kind", "crictl", "coredns", "druid"]) {
             let folder = repo::root().join("hack/tools").join(module);
             assert!(
                 folder.join("go.mod").is_file() && folder.join("go.sum").is_file(),

@@ -13,39 +13,99 @@ use crate::repo;
 use crate::sh::Step;
 
 /// Static, without the builder's paths and without symbols: the same inputs give the same file.
-const FLAGS: [&str; 4] = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w"];
+const FLAGS: [&str; 2] = ["-trimpath", "-buildvcs=false"];
+const LINK: &str = "-s -w";
 
-/// The path of `binary`, the program at `import` as the module `hack/tools/<module>` pins it.
-pub(super) fn build(cache: &Cache, root: &Path, module: &str, binary: &str, import: &str) -> Result<PathBuf> {
-    let dir = root.join("hack/tools").join(module);
+/// Programs of one module that are built together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Programs<'a> {
+    /// The folder below `hack/tools`.
+    pub(super) module: &'a str,
+    /// What the entry in the cache is called, beside the module's name.
+    pub(super) name: &'a str,
+    /// Import path of each program, and what the binary shall be called.
+    pub(super) imports: &'a [(&'a str, &'a str)],
+    /// How long it takes, for whoever waits.
+    pub(super) takes: &'a str,
+}
+
+/// The folder with the binaries of `programs`, as their module pins them.
+///
+/// `link` makes linker flags (`-X …`) out of the text of `go.mod`, for programs that know their version by them only.
+pub(super) fn build(
+    cache: &Cache,
+    root: &Path,
+    programs: &Programs<'_>,
+    link: impl Fn(&str) -> Result<Vec<String>>,
+) -> Result<PathBuf> {
+    let dir = root.join("hack/tools").join(programs.module);
     let read = |file: &str| {
         let path = dir.join(file);
         std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
     };
     let (go_mod, go_sum) = (read("go.mod")?, read("go.sum")?);
     let go = machine::go_version(&dir)?;
+    let link = std::iter::once(LINK.to_owned()).chain(link(&go_mod)?).collect::<Vec<_>>().join(" ");
+    let imports: Vec<String> =
+        programs.imports.iter().map(|(import, binary)| format!("{import} as {binary}")).collect();
     let key = cache::key(&[
         ("go.mod", go_mod.as_bytes()),
         ("go.sum", go_sum.as_bytes()),
         ("go", go.as_bytes()),
-        ("import", import.as_bytes()),
-        ("flags", FLAGS.join(" ").as_bytes()),
+        ("imports", imports.join(", ").as_bytes()),
+        ("flags", format!("{} {link}", FLAGS.join(" ")).as_bytes()),
     ]);
-    let version = repo::go_mod_version(&go_mod, import).unwrap_or("of an unknown version");
-    let folder = cache.entry(&format!("{module}-{binary}"), &key, |folder| {
+    cache.entry(&format!("{}-{}", programs.module, programs.name), &key, |folder| {
+        let first = programs.imports.first().map_or("", |(import, _)| import);
+        let version = version_of(&go_mod, first).unwrap_or("of an unknown version");
+        // Several at once share the compiled packages in memory, and are named by their folders.
+        let (target, rename) = match programs.imports {
+            [(_, binary)] => (folder.join(binary), false),
+            _ => (folder.join(""), true),
+        };
         Step::new("go")
             .arg("build")
             .args(FLAGS)
+            .args(["-ldflags", &link])
             .arg("-o")
-            .arg(folder.join(binary))
-            .arg(import)
+            .arg(target)
+            .args(programs.imports.iter().map(|(import, _)| import))
             .dir(&dir)
             .env("CGO_ENABLED", "0")
             .env("GOFLAGS", "-mod=readonly")
             .env("GOWORK", "off")
-            .watch(&format!(
-                "building {binary} {version} (some 30 s on two cores, more when modules are fetched)"
-            ))
-    })?;
-    Ok(folder.join(binary))
+            .watch(&format!("building {} {version} ({})", programs.name, programs.takes))?;
+        for (import, binary) in programs.imports.iter().filter(|_| rename) {
+            let built = import.rsplit('/').next().unwrap_or(import);
+            if built != *binary {
+                std::fs::rename(folder.join(built), folder.join(binary))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The pinned version of the module that holds the package `import`.
+pub(super) fn version_of<'a>(go_mod: &'a str, import: &str) -> Option<&'a str> {
+    let mut module = Some(import);
+    while let Some(path) = module {
+        if let Some(version) = repo::go_mod_version(go_mod, path) {
+            return Some(version);
+        }
+        module = path.rsplit_once('/').map(|(parent, _)| parent);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_has_the_version_of_the_module_around_it() {
+        let go_mod = "module t\n\nrequire (\n\texample.org/a v1.2.3\n\texample.org/a/b v2.0.0\n)\n";
+        assert_eq!(version_of(go_mod, "example.org/a/cmd/x"), Some("v1.2.3"));
+        assert_eq!(version_of(go_mod, "example.org/a/b/c"), Some("v2.0.0"));
+        assert_eq!(version_of(go_mod, "example.org/c"), None);
+    }
 }
