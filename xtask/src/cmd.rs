@@ -5,7 +5,10 @@
 //! Exit codes of every verb: 0 done, 1 failed, 2 usage; a verb that has others says so in its `--help`.
 
 mod dev;
+mod e2e;
 mod fuzz;
+mod image;
+mod kind;
 mod setup;
 mod test;
 mod tidy;
@@ -35,6 +38,9 @@ enum Verb {
     Test(test::Args),
     Fuzz(fuzz::Args),
     Tidy(tidy::Args),
+    Image(image::Args),
+    Kind(kind::Args),
+    E2e(e2e::Args),
     #[command(hide = true)]
     DevGuard(dev::guard::Args),
 }
@@ -48,6 +54,9 @@ pub(crate) fn main() -> ExitCode {
         Verb::Test(args) => test::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Tidy(args) => tidy::run(&args),
+        Verb::Image(args) => image::run(&args),
+        Verb::Kind(args) => kind::run(&args),
+        Verb::E2e(args) => e2e::run(&args),
         Verb::DevGuard(args) => dev::guard::run(&args),
     };
     done.unwrap_or_else(|error| {

@@ -4,13 +4,21 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a verb talks to the person who typed it")]
 
 mod cache;
+mod cluster;
 mod cmd;
+mod druid;
+mod engine;
+mod image;
+mod images;
+mod interrupt;
 mod junit;
 mod machine;
+mod node;
 mod repo;
 mod sh;
 mod tidy;
 mod tools;
+mod workspace;
 
 fn main() -> std::process::ExitCode {
     cmd::main()

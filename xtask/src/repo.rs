@@ -24,6 +24,30 @@ pub(crate) struct Pins {
     pub(crate) cargo: BTreeMap<String, String>,
     /// Debian package → upstream line that its version must start with.
     pub(crate) debian: BTreeMap<String, String>,
+    /// Where a container engine comes from on a machine without one.
+    pub(crate) engine: EnginePin,
+    /// What a node image is made of.
+    pub(crate) node: NodePin,
+}
+
+/// The engine's package.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EnginePin {
+    /// The lowest upstream version of `docker.io` that will do.
+    pub(crate) at_least: String,
+    /// The release of Debian that has it, for machines whose own has not.
+    pub(crate) suite: String,
+}
+
+/// The root file system of a node.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NodePin {
+    /// The release of Debian.
+    pub(crate) suite: String,
+    /// Its packages, beside the essential ones.
+    pub(crate) packages: Vec<String>,
 }
 
 impl Pins {

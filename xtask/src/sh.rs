@@ -89,6 +89,16 @@ impl Step {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Runs it in silence with `input` to read.
+    pub(crate) fn feed(mut self, input: Stdio) -> Result<()> {
+        let output = self.command.stdin(input).output().map_err(|error| self.explain(error))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("{}: {}: {}", self.shown, ended(output.status), said.trim());
+        }
+        Ok(())
+    }
+
     /// Runs it with its stderr going to ours, says so first, and returns what it wrote to stdout.
     pub(crate) fn read_loud(mut self) -> Result<String> {
         eprintln!("+ {}", self.shown);

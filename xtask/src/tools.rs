@@ -75,6 +75,8 @@ pub(crate) enum Tool {
     Coredns,
     /// The operator whose pods our image runs in.
     Druid,
+    /// A static shell with its programs, Debian's.
+    Busybox,
 }
 
 /// A name that is no tool of ours. Its text lists the names that are.
@@ -98,14 +100,14 @@ impl Tool {
     /// All of them, in the order in which they are listed.
     pub(crate) fn all() -> Vec<Self> {
         use Line::{L34, L35, L36, L37};
-        use Tool::{CargoNextest, Coredns, Crictl, Druid, Etcd, Etcdctl, Etcdutl, Kind};
+        use Tool::{Busybox, CargoNextest, Coredns, Crictl, Druid, Etcd, Etcdctl, Etcdutl, Kind};
         let lines = [L35, L36, L37];
         let mut all = vec![Etcd(L34)];
         all.extend(lines.map(Etcd));
         all.extend(lines.map(Etcdctl));
         all.extend(lines.map(Etcdutl));
         all.extend(kubernetes::NAMES.map(Self::Kubernetes));
-        all.extend([Kind, Crictl, Coredns, Druid, CargoNextest]);
+        all.extend([Kind, Crictl, Coredns, Druid, Busybox, CargoNextest]);
         all
     }
 
@@ -138,6 +140,7 @@ impl Tool {
                 single(Self::module_of(line), "go.etcd.io/etcd/etcdutl/v3", "etcdutl", SOME_30_S)
             }
             Self::CargoNextest => crates::install(&cache, &Pins::read(&root)?, "cargo-nextest"),
+            Self::Busybox => debian::unpack(&cache, &Pins::read(&root)?, "busybox-static", "bin/busybox"),
             Self::Kubernetes(name) => Ok(kubernetes::build(&cache, &root)?.join(name)),
             Self::Kind => single("kind", "sigs.k8s.io/kind", "kind", "some 10 s on two cores"),
             Self::Crictl => single("crictl", "sigs.k8s.io/cri-tools/cmd/crictl", "crictl", SOME_30_S),
@@ -153,7 +156,7 @@ impl Tool {
     /// The version that the tool's module pins, with its `v`; none for what no module pins.
     pub(crate) fn pinned(self) -> Result<Option<String>> {
         let (module, import) = match self {
-            Self::Etcd(Line::L34) | Self::CargoNextest => return Ok(None),
+            Self::Etcd(Line::L34) | Self::Busybox | Self::CargoNextest => return Ok(None),
             Self::Etcd(line) => (Self::module_of(line), "go.etcd.io/etcd/server/v3"),
             Self::Etcdctl(line) => (Self::module_of(line), "go.etcd.io/etcd/etcdctl/v3"),
             Self::Etcdutl(line) => (Self::module_of(line), "go.etcd.io/etcd/etcdutl/v3"),
@@ -187,6 +190,7 @@ impl std::fmt::Display for Tool {
             Self::Crictl => out.write_str("crictl"),
             Self::Coredns => out.write_str("coredns"),
             Self::Druid => out.write_str("etcd-druid"),
+            Self::Busybox => out.write_str("busybox"),
         }
     }
 }

@@ -8,19 +8,31 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::engine::bring::{self, Brought};
 use crate::machine::{self, LINKER_MEND};
-use crate::repo;
+use crate::repo::{self, Pins};
 use crate::sh::Step;
 use crate::tools::{Line, Tool};
 
 /// Installs what this machine lacks, and says what and why
 ///
 /// Looks for Rust, its formatter and lints, a C linker, Go, curl, cargo-nextest, and an etcd 3.4 out of Debian's package.
-/// May be run again at any time: what is there is left as it is.
+/// With --engine, which the end-to-end suite needs, also for a container engine: as root on Debian it installs docker.io
+/// and starts its daemon, which then runs until --engine-stop. May be run again at any time: what is there is left as it
+/// is.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: cargo xtask setup\n\
+#[command(after_help = "Examples:\n  \
+    cargo xtask setup\n  \
+    cargo xtask setup --engine\n\n\
     Exit code 1 if something is still missing that `cargo xtask test` needs.")]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Bring up a container engine where none runs
+    #[arg(long)]
+    engine: bool,
+    /// Stop the engine that --engine started, and no other
+    #[arg(long, conflicts_with = "engine")]
+    engine_stop: bool,
+}
 
 const CURL_MEND: &str = "apt-get install -y curl";
 
@@ -30,7 +42,14 @@ enum Found {
     Brought(String),
 }
 
-pub(crate) fn run(_: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.engine_stop {
+        match bring::down()? {
+            Some(pid) => println!("stopped   container engine: dockerd, pid {pid}"),
+            None => println!("there     no container engine runs that `setup --engine` started"),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let root = repo::root();
     let needed = [
         ("rust", "compiles everything", rust(&root)),
@@ -47,7 +66,24 @@ pub(crate) fn run(_: &Args) -> Result<ExitCode> {
     }
     let debian = Tool::Etcd(Line::L34).ensure().map(|path| there(path.display()));
     tell("etcd 3.4", "its tests are left out without it", debian, "left out");
+    if args.engine {
+        let engine = engine(&root);
+        missing |= engine.is_err();
+        tell("container engine", "the test cluster is a container", engine, "MISSING");
+    }
     Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn engine(root: &Path) -> Result<Found> {
+    let (engine, how) = bring::up(&Pins::read(root)?)?;
+    Ok(match how {
+        Brought::There => there(format!("docker {}", engine.version)),
+        Brought::Started { pid, log } => Found::Brought(format!(
+            "docker {}, dockerd has pid {pid} and writes to {}; stop it: cargo xtask setup --engine-stop",
+            engine.version,
+            log.display()
+        )),
+    })
 }
 
 fn tell(name: &str, why: &str, found: Result<Found>, lacking: &str) {

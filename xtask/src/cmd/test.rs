@@ -3,16 +3,19 @@
 //! `cargo xtask test`: all tiers of tests that this machine can run, the others named as not run. It brings its own
 //! nextest and its own etcd; what a test is, and how it runs, stands in the tests and `.config/nextest.toml`.
 
+mod kind;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use self::kind::Smoke;
 use crate::junit::{self, Suite};
 use crate::sh::Step;
 use crate::tools::{Line, Tool};
-use crate::{machine, repo};
+use crate::{machine, repo, workspace};
 
 /// Runs the tests
 ///
@@ -23,8 +26,10 @@ use crate::{machine, repo};
     cargo xtask test                                  all that this machine can run\n  \
     cargo xtask test unit                             without child processes and real etcd\n  \
     cargo xtask test integration -- b2_term --no-capture\n  \
+    cargo xtask test kind                             the smoke in a cluster alone\n  \
     cargo xtask test --soak                           the long tests alone\n\n\
-    The exit code is nextest's: 0 all passed, 100 a test failed, 4 no test was selected; 1 if it never came to that.")]
+    The exit code is nextest's: 0 all passed, 100 a test failed, 4 no test was selected; 1 if it never came to that, or\n\
+    if the smoke in a cluster failed. It runs where a container engine does, unless a tier or tests are chosen.")]
 pub(crate) struct Args {
     /// Only this tier
     tier: Option<Tier>,
@@ -42,6 +47,8 @@ enum Tier {
     Unit,
     /// Real child processes, the doubles, and real etcd
     Integration,
+    /// A cluster with etcd-druid: `cargo xtask e2e --smoke --allow-double`
+    Kind,
 }
 
 /// The etcd binaries that tests get, by the variable that names each.
@@ -60,10 +67,15 @@ const MODULE_34: &str = "etcd_3_4::";
 const DEAD_VOLUME: &str = "d8_a_state_directory_that_does_not_answer_at_the_start";
 
 /// Tiers that a design names and no code runs yet.
-const LATER: [&str; 2] = ["container", "kind"];
+const LATER: [&str; 1] = ["container"];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     machine::require_linker()?;
+    if args.tier == Some(Tier::Kind) {
+        let smoke = kind::run();
+        print!("\n{}", table(&[smoke.row()]));
+        return Ok(if smoke.is_bad(true) { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    }
     let root = repo::root();
     let nextest = Tool::CargoNextest.ensure()?;
 
@@ -89,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
 
     let profile = profile(args.soak, std::env::var_os("CI").is_some());
-    let report = target_folder(&root)?.join("nextest").join(profile).join("junit.xml");
+    let report = workspace::target_folder(&root)?.join("nextest").join(profile).join("junit.xml");
     // What an earlier run left is not this run's result.
     if report.exists() {
         std::fs::remove_file(&report).with_context(|| format!("remove {}", report.display()))?;
@@ -104,8 +116,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let status = step.status()?;
     let suites = if report.is_file() { junit::read(&report)? } else { Vec::new() };
-    print!("\n{}", table(&rows(&suites, tier, args.soak, &notes)));
+    // Whoever chose tests waits for those.
+    let whole = args.tier.is_none() && !args.soak && args.nextest.is_empty();
+    let smoke = match (whole, status.success()) {
+        (false, _) => Smoke::NotAsked,
+        (true, false) => Smoke::NotReached,
+        (true, true) => kind::run(),
+    };
+    let mut rows = rows(&suites, tier, args.soak, &notes);
+    rows.push(smoke.row());
+    print!("\n{}", table(&rows));
     let code = status.code().and_then(|code| u8::try_from(code).ok());
+    if status.success() && smoke.is_bad(std::env::var_os("CI").is_some()) {
+        return Ok(ExitCode::FAILURE);
+    }
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
@@ -168,14 +192,8 @@ fn selection(tier: Option<Tier>) -> &'static [&'static str] {
         None => &[],
         Some(Tier::Unit) => &["--lib", "--bins"],
         Some(Tier::Integration) => &["-E", "package(etcd-wrapper) and binary(it)"],
+        Some(Tier::Kind) => unreachable!("it is no tier of nextest's"),
     }
-}
-
-fn target_folder(root: &std::path::Path) -> Result<PathBuf> {
-    let said =
-        Step::new("cargo").args(["metadata", "--no-deps", "--format-version", "1"]).dir(root).read()?;
-    let metadata: serde_json::Value = serde_json::from_str(&said).context("parse cargo metadata")?;
-    Ok(metadata["target_directory"].as_str().context("cargo metadata: no target_directory")?.into())
 }
 
 /// One line of the closing table.
@@ -262,7 +280,7 @@ mod tests {
         let table = table(&rows(&suites, None, false, &[]));
         assert!(table.contains("unit         ran 5 tests, 1 NOT GOOD"), "{table}");
         assert!(table.contains("integration  ran 4 tests, all good"), "{table}");
-        for tier in ["soak", "container", "kind"] {
+        for tier in ["soak", "container"] {
             assert!(
                 table.lines().any(|line| line.starts_with(tier) && line.contains("not run: ")),
                 "{table}"

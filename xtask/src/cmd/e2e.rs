@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! `cargo xtask e2e`: engine, images, cluster and druid, then the scenarios of the crate `e2e`, then all of it away
+//! again. What a scenario does, and what a report looks like, is the crate's.
+
+mod doctor;
+mod images;
+mod stage;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use self::images::{Choice, Role};
+use self::stage::Stage;
+use crate::cluster::{self, Claim, Cluster, State};
+use crate::druid;
+use crate::engine::Engine;
+use crate::interrupt::{self, Interrupt};
+use crate::sh::Step;
+use crate::{repo, workspace};
+
+/// The machine is not fit, or nothing could run.
+const UNFIT: u8 = 4;
+
+/// Runs the end-to-end scenarios
+///
+/// Brings the image of this tree, etcd-druid and the sidecar into a KinD cluster and runs the scenarios there. Images of
+/// others are taken from the local engine, else pulled, else built from pinned modules; the first lines say which were
+/// taken, with digests. A cluster that is up is used and left; one that the run made is removed at its end.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask e2e                             all scenarios, against the real sidecar\n  \
+    cargo xtask e2e --smoke --allow-double      the four that show the most, some 6 minutes\n  \
+    cargo xtask e2e --filter partition --keep on-failure\n  \
+    cargo xtask e2e --image sidecar=double --image go-wrapper=localhost/etcd-wrapper-go:v0.8.0\n  \
+    cargo xtask e2e doctor                      whether this machine is fit, and what mends it\n\n\
+    Exit codes: 0 all that was selected passed; 3 what could run passed, something selected could not; 1 a failure;\n\
+    2 usage; 4 nothing ran, or the machine is not fit; 130 interrupted.")]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Only the few scenarios that show the most
+    #[arg(long)]
+    smoke: bool,
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Only this part of them, such as 1/2
+    #[arg(long, value_name = "PART/OF")]
+    shard: Option<String>,
+    /// Seed of everything random; printed by every run
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// When to leave namespaces, and a cluster that the run made
+    #[arg(long, value_enum, default_value_t = Keep::Never)]
+    keep: Keep,
+    /// Take the sidecar's double where the real one is not to be had
+    #[arg(long)]
+    allow_double: bool,
+    /// Use this image, which the engine has, for a role: wrapper, sidecar, druid, go-wrapper; `sidecar=double` asks for
+    /// the double
+    #[arg(long = "image", value_name = "ROLE=IMAGE")]
+    images: Vec<Choice>,
+    /// Where the report and all evidence go [default: target/e2e/RUN]
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// The cluster's name [default: the first of etcd-wrapper, etcd-wrapper-2, … that no other run uses]
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// List the scenarios that would run, and those that could not, and end
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Look whether this machine is fit, and name the command that mends each finding
+    Doctor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Keep {
+    Never,
+    Always,
+    OnFailure,
+}
+
+impl Keep {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Always => "always",
+            Self::OnFailure => "on-failure",
+        }
+    }
+}
+
+/// The short form, with the double where the real sidecar is not to be had. Gives the exit code.
+pub(crate) fn smoke() -> Result<u8> {
+    all(&Args {
+        what: None,
+        smoke: true,
+        filter: None,
+        shard: None,
+        seed: None,
+        keep: Keep::Never,
+        allow_double: true,
+        images: Vec::new(),
+        report: None,
+        cluster: None,
+        list: false,
+    })
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(What::Doctor) = args.what {
+        return Ok(if doctor::run()? { ExitCode::SUCCESS } else { ExitCode::from(UNFIT) });
+    }
+    all(args).map(ExitCode::from)
+}
+
+/// Everything from engine to report; gives the exit code.
+fn all(args: &Args) -> Result<u8> {
+    // Before anything is started: from here on an interrupt leads to the way out below.
+    let interrupt = Interrupt::watch()?;
+    let engine = match doctor::fit() {
+        Ok(engine) => engine,
+        Err(error) => {
+            eprintln!("error: {error:#}\nall findings: cargo xtask e2e doctor");
+            return Ok(UNFIT);
+        }
+    };
+    let clock = Clock::start();
+    let (cluster, claim) = claim(args.cluster.as_deref())?;
+    let mut made = false;
+    let code = prepare(args, &engine, &cluster, &clock, &interrupt, &mut made)
+        .and_then(|prepared| scenarios(args, &prepared, &interrupt));
+    let failed = !matches!(&code, Ok(0 | 3));
+    let kept = args.keep == Keep::Always || (args.keep == Keep::OnFailure && failed && !interrupt.came());
+    if made && !kept {
+        clock.say(&format!("removing cluster {}", cluster.name));
+        cluster.delete()?;
+    } else if made {
+        eprintln!("cluster {name} is kept: cargo xtask kind shell --name {name}", name = cluster.name);
+    }
+    drop(claim);
+    if interrupt.came() {
+        eprintln!("interrupted; what this run had started is gone");
+        return Ok(interrupt::CODE);
+    }
+    code
+}
+
+/// The cluster of this run, claimed.
+fn claim(name: Option<&str>) -> Result<(Cluster, Claim)> {
+    if let Some(name) = name {
+        let cluster = Cluster::named(name)?;
+        let Some(claim) = cluster.claim()? else {
+            bail!("cluster {name} is in use by another run; choose another --cluster");
+        };
+        return Ok((cluster, claim));
+    }
+    for number in 1..10 {
+        let name = match number {
+            1 => cluster::DEFAULT.to_owned(),
+            number => format!("{}-{number}", cluster::DEFAULT),
+        };
+        let cluster = Cluster::named(&name)?;
+        if let Some(claim) = cluster.claim()? {
+            return Ok((cluster, claim));
+        }
+        eprintln!("cluster {name} is in use by another run");
+    }
+    bail!("nine runs have a cluster each; wait for one, or name another: --cluster NAME")
+}
+
+/// What the scenarios' program is started with.
+struct Prepared {
+    program: PathBuf,
+    stage: PathBuf,
+}
+
+fn prepare(
+    args: &Args,
+    engine: &Engine,
+    cluster: &Cluster,
+    clock: &Clock,
+    interrupt: &Interrupt,
+    made: &mut bool,
+) -> Result<Prepared> {
+    let root = repo::root();
+    let target = workspace::target_folder(&root)?;
+    clock.say("building the scenarios");
+    Step::new("cargo").args(["build", "--locked", "--package", "e2e", "--bin", "e2e"]).dir(&root).run()?;
+    interrupt.check()?;
+
+    let wanted = images::wanted(args.smoke);
+    let mut found = images::collect(engine, &wanted, &args.images, args.allow_double, &target, clock)?;
+    interrupt.check()?;
+
+    match cluster.state(engine)? {
+        State::Up(version) => clock.say(&format!("cluster {} is up, Kubernetes {version}", cluster.name)),
+        State::Absent => {
+            *made = true;
+            cluster.create(engine)?;
+            clock.say(&format!("cluster {} is made", cluster.name));
+        }
+        State::Stopped(state) => bail!(
+            "an old cluster is in the way: the node of {name} is {state}; remove it: cargo xtask kind down --name {name}",
+            name = cluster.name
+        ),
+        State::Deaf(why) => bail!(
+            "an old cluster is in the way: the API server of {name} does not answer ({why}); remove it: cargo xtask kind down --name {name}",
+            name = cluster.name
+        ),
+    }
+    let State::Up(kubernetes) = cluster.state(engine)? else {
+        bail!("cluster {} was made, and its API server does not answer", cluster.name);
+    };
+    interrupt.check()?;
+
+    clock.say("loading images into the node");
+    for image in &mut found {
+        image.load(engine, cluster)?;
+    }
+    let reference = |role: Role| {
+        let image = found.iter().find(|image| image.role == role);
+        image.map(|image| image.reference.as_str()).with_context(|| format!("no image for {role}"))
+    };
+    let pods = druid::PodImages {
+        wrapper: reference(Role::Wrapper)?,
+        sidecar: reference(Role::Sidecar)?,
+        chown: reference(Role::Chown)?,
+    };
+    druid::deploy(cluster, reference(Role::Druid)?, &pods)?;
+    clock.say("etcd-druid runs");
+    interrupt.check()?;
+
+    let stage = Stage::new(args.seed, args.report.clone(), &target, cluster, &kubernetes, engine, &found)?;
+    let path = stage.write()?;
+    Ok(Prepared { program: target.join("debug/e2e"), stage: path })
+}
+
+/// Runs the scenarios' program; its exit code is the run's.
+fn scenarios(args: &Args, prepared: &Prepared, interrupt: &Interrupt) -> Result<u8> {
+    let mut words: Vec<OsString> = vec!["--stage".into(), prepared.stage.clone().into()];
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.push(name.into());
+            words.push(value.into());
+        }
+    };
+    add("--filter", args.filter.clone());
+    add("--shard", args.shard.clone());
+    add("--keep", Some(args.keep.as_str().to_owned()));
+    words.extend(args.smoke.then(|| "--smoke".into()));
+    words.extend(args.list.then(|| "--list".into()));
+    // In a group of its own: it gets one signal, from us, and not a second one from the terminal.
+    let mut child = Step::new(&prepared.program).args(&words).start(Stdio::inherit(), Stdio::inherit())?;
+    let mut told = false;
+    let status = loop {
+        if let Some(status) = child.try_wait().context("wait for the scenarios")? {
+            break status;
+        }
+        if interrupt.came() && !told {
+            told = true;
+            let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+            let pid = pid.context("a child has a pid")?;
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).context("end the scenarios")?;
+        }
+        std::thread::park_timeout(Duration::from_millis(100));
+    };
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(code) => Ok(code),
+        None => bail!("the scenarios' program: {}", crate::sh::ended(status)),
+    }
+}
+
+/// Says what happens, with the time since the run began.
+#[derive(Debug)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    fn say(&self, what: &str) {
+        eprintln!("[{:>5.0} s] {what}", self.0.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! The images of a run: which roles there are, where each comes from, and how it gets into the node. Nothing is taken
+//! in silence, and the sidecar's double only when the run allows it.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Serialize, Serializer};
+
+use super::Clock;
+use crate::cluster::Cluster;
+use crate::engine::Engine;
+use crate::image::{Image, ours};
+use crate::images::{Foreign, From};
+use crate::tools::Line;
+use crate::{repo, workspace};
+
+/// What an image is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The wrapper of this tree with the default etcd.
+    Wrapper,
+    /// The same with another etcd.
+    WrapperWith(Line),
+    Sidecar,
+    Druid,
+    Chown,
+    Toolbox,
+    GoWrapper,
+}
+
+/// `--image ROLE=IMAGE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    role: Role,
+    image: String,
+}
+
+/// An image that the run has.
+#[derive(Debug, Serialize)]
+pub(super) struct Found {
+    pub(super) role: Role,
+    pub(super) reference: String,
+    pub(super) digest: String,
+    from: From,
+    /// Ours, as an archive; others are in the engine.
+    #[serde(skip)]
+    archive: Option<PathBuf>,
+}
+
+/// The roles of a run, in the order in which they are told.
+pub(super) fn wanted(smoke: bool) -> Vec<Role> {
+    let mut roles = vec![Role::Wrapper, Role::Sidecar, Role::Druid, Role::Chown, Role::Toolbox];
+    if !smoke {
+        roles.extend([Role::WrapperWith(Line::L34), Role::WrapperWith(Line::L36), Role::GoWrapper]);
+    }
+    roles
+}
+
+/// All images of `roles`; those that scenarios can do without are left out with a word.
+pub(super) fn collect(
+    engine: &Engine,
+    roles: &[Role],
+    choices: &[Choice],
+    allow_double: bool,
+    target: &Path,
+    clock: &Clock,
+) -> Result<Vec<Found>> {
+    let foreign = Foreign::read(&repo::root())?;
+    let work = target.join("image");
+    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let mut found = Vec::new();
+    let mut wrapper = None;
+    let mut binary = || -> Result<PathBuf> {
+        if wrapper.is_none() {
+            wrapper = Some(workspace::build("etcd-wrapper", "etcd-wrapper", true)?);
+        }
+        wrapper.clone().context("the wrapper was built")
+    };
+    for role in roles.iter().copied() {
+        let choice =
+            choices.iter().rev().find(|choice| choice.role == role).map(|choice| choice.image.as_str());
+        let double = role == Role::Sidecar && choice == Some("double");
+        if let Some(reference) = choice.filter(|_| !double) {
+            let held = engine.image(reference)?;
+            let held =
+                held.with_context(|| format!("--image {role}={reference}: the engine has no such image"))?;
+            found.push(Found {
+                role,
+                reference: reference.into(),
+                digest: held.digest,
+                from: From::Engine,
+                archive: None,
+            });
+            continue;
+        }
+        let public = match role {
+            Role::Sidecar if !double => Some(&foreign.sidecar),
+            Role::Druid => Some(&foreign.druid),
+            Role::Chown => Some(&foreign.chown),
+            Role::GoWrapper => Some(&foreign.go_wrapper),
+            Role::Sidecar | Role::Wrapper | Role::WrapperWith(_) | Role::Toolbox => None,
+        };
+        if let Some(image) = public {
+            match image.find(engine)? {
+                Ok((digest, from)) => {
+                    let reference = image.reference.clone();
+                    found.push(Found { role, reference, digest, from, archive: None });
+                    continue;
+                }
+                Err(why) if role == Role::GoWrapper => {
+                    clock.say(&format!(
+                        "no {role}: {} is neither here nor to be pulled ({why})",
+                        image.reference
+                    ));
+                    continue;
+                }
+                Err(why) if role == Role::Sidecar && !allow_double => bail!(
+                    "the sidecar's image {} is neither in the engine nor to be pulled ({why}); put it into the engine under this name, or name one: --image sidecar=IMAGE, or run with its double: --allow-double",
+                    image.reference
+                ),
+                Err(why) => clock.say(&format!("{role}: {} cannot be pulled ({why})", image.reference)),
+            }
+        }
+        let (name, image, from) = match role {
+            Role::Wrapper => ("etcd-wrapper".into(), ours::wrapper(&binary()?, Line::DEFAULT)?, From::Built),
+            Role::WrapperWith(line) => match ours::wrapper(&binary()?, line) {
+                Ok(image) => (format!("etcd-wrapper-{}", line.as_str()), image, From::Built),
+                Err(error) => {
+                    clock.say(&format!("no {role}: {error:#}"));
+                    continue;
+                }
+            },
+            Role::Toolbox => ("etcd-wrapper-toolbox".into(), ours::toolbox(&binary()?)?, From::Built),
+            Role::Sidecar => {
+                let double = workspace::build("cluster-sidecar", "cluster-sidecar", false)?;
+                ("etcd-wrapper-sidecar-double".into(), ours::sidecar_double(&double), From::Double)
+            }
+            Role::Druid => ("etcd-wrapper-druid".into(), ours::druid()?, From::Built),
+            Role::Chown => ("etcd-wrapper-chown".into(), ours::chown()?, From::Built),
+            Role::GoWrapper => bail!("nothing here builds {role}"),
+        };
+        found.push(pack(role, &name, &image, from, &work)?);
+    }
+    Ok(found)
+}
+
+fn pack(role: Role, name: &str, image: &Image, from: From, work: &Path) -> Result<Found> {
+    let ready = image.pack(work)?;
+    let reference = ours::reference(name, &ready);
+    let archive = work.join(format!("{name}.tar"));
+    ready.write(&reference, &archive)?;
+    Ok(Found { role, reference, digest: format!("sha256:{}", ready.id), from, archive: Some(archive) })
+}
+
+impl Found {
+    /// Puts it into the node, unless it is there.
+    pub(super) fn load(&self, engine: &Engine, cluster: &Cluster) -> Result<()> {
+        match &self.archive {
+            // The tag is the image's own id: one of this name is this one.
+            Some(_) if cluster.has_image(engine, &self.reference)? => Ok(()),
+            Some(archive) => cluster.load_archive(engine, archive),
+            None => cluster.load_image(&self.reference),
+        }
+        .with_context(|| format!("load {} into the node of {}", self.reference, cluster.name))
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Wrapper => out.write_str("wrapper"),
+            Self::WrapperWith(line) => write!(out, "wrapper-{}", line.as_str()),
+            Self::Sidecar => out.write_str("sidecar"),
+            Self::Druid => out.write_str("druid"),
+            Self::Chown => out.write_str("chown"),
+            Self::Toolbox => out.write_str("toolbox"),
+            Self::GoWrapper => out.write_str("go-wrapper"),
+        }
+    }
+}
+
+impl Serialize for Role {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for Choice {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let roles = [
+            Role::Wrapper,
+            Role::WrapperWith(Line::L34),
+            Role::WrapperWith(Line::L36),
+            Role::Sidecar,
+            Role::Druid,
+            Role::Chown,
+            Role::Toolbox,
+            Role::GoWrapper,
+        ];
+        let (name, image) = text.split_once('=').with_context(|| format!("{text:?} is not ROLE=IMAGE"))?;
+        let role = roles.into_iter().find(|role| role.to_string() == name).ok_or_else(|| {
+            anyhow!("no role {name:?}; there are: {}", roles.map(|role| role.to_string()).join(", "))
+        })?;
+        if image.is_empty() {
+            bail!("{text:?} names no image");
+        }
+        Ok(Self { role, image: image.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_names_a_role_and_an_image() {
+        let choice: Choice = "sidecar=r.io/x:v1".parse().unwrap();
+        assert_eq!(choice, Choice { role: Role::Sidecar, image: "r.io/x:v1".into() });
+        for wrong in ["sidecar", "sidecar=", "=x", "etcd=x:1"] {
+            wrong.parse::<Choice>().expect_err(wrong);
+        }
+    }
+
+    #[test]
+    fn the_smoke_needs_no_image_that_only_some_scenarios_use() {
+        assert!(!wanted(true).contains(&Role::GoWrapper));
+        assert!(wanted(false).contains(&Role::GoWrapper));
+    }
+}
