@@ -131,7 +131,7 @@ impl Tool {
         match self {
             Self::Etcd(line) => match line.module() {
                 Some(module) => single(module, "go.etcd.io/etcd/server/v3", "etcd", SOME_30_S),
-                None => debian::unpack(&cache, &Pins::read(&root)?, "etcd-server", "usr/bin/etcd"),
+                None => debian::unpack(&cache, &Pins::read(&root)?, "etcd-server", &["usr/bin/etcd"]),
             },
             Self::Etcdctl(line) => {
                 single(Self::module_of(line), "go.etcd.io/etcd/etcdctl/v3", "etcdctl", SOME_30_S)
@@ -140,7 +140,12 @@ impl Tool {
                 single(Self::module_of(line), "go.etcd.io/etcd/etcdutl/v3", "etcdutl", SOME_30_S)
             }
             Self::CargoNextest => crates::install(&cache, &Pins::read(&root)?, "cargo-nextest"),
-            Self::Busybox => debian::unpack(&cache, &Pins::read(&root)?, "busybox-static", "bin/busybox"),
+            Self::Busybox => debian::unpack(
+                &cache,
+                &Pins::read(&root)?,
+                "busybox-static",
+                &["usr/bin/busybox", "bin/busybox"],
+            ),
             Self::Kubernetes(name) => Ok(kubernetes::build(&cache, &root)?.join(name)),
             Self::Kind => single("kind", "sigs.k8s.io/kind", "kind", "some 10 s on two cores"),
             Self::Crictl => single("crictl", "sigs.k8s.io/cri-tools/cmd/crictl", "crictl", SOME_30_S),

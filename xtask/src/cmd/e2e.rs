@@ -235,13 +235,13 @@ fn prepare(
     let pods = druid::PodImages {
         wrapper: reference(Role::Wrapper)?,
         sidecar: reference(Role::Sidecar)?,
-        chown: reference(Role::Chown)?,
+        chown: reference(Role::Init)?,
     };
     druid::deploy(cluster, reference(Role::Druid)?, &pods)?;
     clock.say("etcd-druid runs");
     interrupt.check()?;
 
-    let stage = Stage::new(args.seed, args.report.clone(), &target, cluster, &kubernetes, engine, &found)?;
+    let stage = Stage::new(args.seed, args.report.clone(), &target, cluster, &kubernetes, &found)?;
     let path = stage.write()?;
     Ok(Prepared { program: target.join("debug/e2e"), stage: path })
 }

@@ -12,8 +12,9 @@ use crate::machine;
 use crate::repo::Pins;
 use crate::sh::Step;
 
-/// The path of `file` out of `package`, in a version of the pinned line.
-pub(super) fn unpack(cache: &Cache, pins: &Pins, package: &str, file: &str) -> Result<PathBuf> {
+/// The path of a file out of `package`, in a version of the pinned line: the first of `places` that there is, since
+/// releases differ in where programs lie.
+pub(super) fn unpack(cache: &Cache, pins: &Pins, package: &str, places: &[&str]) -> Result<PathBuf> {
     let line =
         pins.debian.get(package).with_context(|| format!("pipelines/tools.yaml: no line of {package}"))?;
     for program in ["apt-get", "apt-cache", "dpkg"] {
@@ -40,12 +41,16 @@ pub(super) fn unpack(cache: &Cache, pins: &Pins, package: &str, file: &str) -> R
         if lists.exists() {
             std::fs::remove_dir_all(&lists)?;
         }
-        if !folder.join(file).is_file() {
-            bail!("{package} {version} has no {file}");
+        if place(folder, places).is_none() {
+            bail!("{package} {version} has no {}", places.join(" and no "));
         }
         Ok(())
     })?;
-    Ok(folder.join(file))
+    place(&folder, places).with_context(|| format!("{}: no {}", folder.display(), places.join(" and no ")))
+}
+
+fn place(folder: &Path, places: &[&str]) -> Option<PathBuf> {
+    places.iter().map(|place| folder.join(place)).find(|path| path.is_file())
 }
 
 /// Where apt keeps its lists for a call: the machine's own, or a private folder.

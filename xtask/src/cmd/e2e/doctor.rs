@@ -16,7 +16,7 @@ use crate::{machine, repo};
 const DISK: u64 = 15 << 30;
 /// Each pod and unit watches files; kubelets that get none say something else entirely.
 const WATCHES: [(&str, u64); 2] =
-    [("fs.inotify.max_user_instances", 256), ("fs.inotify.max_user_watches", 65_536)];
+    [("fs.inotify.max_user_instances", 128), ("fs.inotify.max_user_watches", 65_536)];
 /// Certificates of a cluster made by a clock before this are refused at once (1 January 2026).
 const CLOCK: u64 = 1_767_225_600;
 const MEMORY: u64 = 3 << 30;

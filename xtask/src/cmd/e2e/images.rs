@@ -26,7 +26,8 @@ pub(super) enum Role {
     WrapperWith(Line),
     Sidecar,
     Druid,
-    Chown,
+    /// What druid's init containers run.
+    Init,
     Toolbox,
     GoWrapper,
 }
@@ -52,7 +53,7 @@ pub(super) struct Found {
 
 /// The roles of a run, in the order in which they are told.
 pub(super) fn wanted(smoke: bool) -> Vec<Role> {
-    let mut roles = vec![Role::Wrapper, Role::Sidecar, Role::Druid, Role::Chown, Role::Toolbox];
+    let mut roles = vec![Role::Wrapper, Role::Sidecar, Role::Druid, Role::Init, Role::Toolbox];
     if !smoke {
         roles.extend([Role::WrapperWith(Line::L34), Role::WrapperWith(Line::L36), Role::GoWrapper]);
     }
@@ -99,7 +100,7 @@ pub(super) fn collect(
         let public = match role {
             Role::Sidecar if !double => Some(&foreign.sidecar),
             Role::Druid => Some(&foreign.druid),
-            Role::Chown => Some(&foreign.chown),
+            Role::Init => Some(&foreign.chown),
             Role::GoWrapper => Some(&foreign.go_wrapper),
             Role::Sidecar | Role::Wrapper | Role::WrapperWith(_) | Role::Toolbox => None,
         };
@@ -139,7 +140,7 @@ pub(super) fn collect(
                 ("etcd-wrapper-sidecar-double".into(), ours::sidecar_double(&double), From::Double)
             }
             Role::Druid => ("etcd-wrapper-druid".into(), ours::druid()?, From::Built),
-            Role::Chown => ("etcd-wrapper-chown".into(), ours::chown()?, From::Built),
+            Role::Init => ("etcd-wrapper-chown".into(), ours::chown()?, From::Built),
             Role::GoWrapper => bail!("nothing here builds {role}"),
         };
         found.push(pack(role, &name, &image, from, &work)?);
@@ -175,7 +176,7 @@ impl std::fmt::Display for Role {
             Self::WrapperWith(line) => write!(out, "wrapper-{}", line.as_str()),
             Self::Sidecar => out.write_str("sidecar"),
             Self::Druid => out.write_str("druid"),
-            Self::Chown => out.write_str("chown"),
+            Self::Init => out.write_str("init"),
             Self::Toolbox => out.write_str("toolbox"),
             Self::GoWrapper => out.write_str("go-wrapper"),
         }
@@ -198,7 +199,7 @@ impl FromStr for Choice {
             Role::WrapperWith(Line::L36),
             Role::Sidecar,
             Role::Druid,
-            Role::Chown,
+            Role::Init,
             Role::Toolbox,
             Role::GoWrapper,
         ];

@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::images::Found;
 use crate::cluster::Cluster;
-use crate::engine::Engine;
 use crate::repo;
 use crate::sh::Step;
 
@@ -24,7 +23,6 @@ pub(super) struct Stage<'a> {
     /// Of this tree; `-dirty` behind it when the tree has changes.
     commit: String,
     engine: &'static str,
-    engine_version: &'a str,
     cluster: &'a str,
     /// The container of the node.
     node: String,
@@ -43,7 +41,6 @@ impl<'a> Stage<'a> {
         target: &Path,
         cluster: &'a Cluster,
         kubernetes: &'a str,
-        engine: &'a Engine,
         images: &'a [Found],
     ) -> Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
@@ -60,7 +57,6 @@ impl<'a> Stage<'a> {
             seed: seed.unwrap_or(u64::from(now.subsec_nanos())),
             commit: commit(),
             engine: "docker",
-            engine_version: &engine.version,
             cluster: &cluster.name,
             node: cluster.node(),
             kubeconfig: &cluster.kubeconfig,
