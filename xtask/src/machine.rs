@@ -40,7 +40,11 @@ pub(crate) fn go_mend(wanted: &str) -> String {
 /// Go's version as seen by the module in `dir`, such as `go1.26.8 linux/amd64`.
 pub(crate) fn go_version(dir: &Path) -> Result<String> {
     let wanted = wanted_go(dir)?;
-    let said = Step::new("go").arg("version").dir(dir).mend(go_mend(&wanted)).read()?;
+    if on_path("go").is_none() {
+        // Asked for only now: apt takes seconds to say what it has.
+        bail!("go: not found; it comes with: {}", go_mend(&wanted));
+    }
+    let said = Step::new("go").arg("version").dir(dir).read()?;
     Ok(said.trim().trim_start_matches("go version ").to_owned())
 }
 

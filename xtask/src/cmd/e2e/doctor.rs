@@ -81,8 +81,11 @@ fn findings(engine: &Result<Engine>) -> Vec<Finding> {
     findings.push(cgroups());
     findings.push(clock());
     findings.push(memory());
-    for (program, mend) in [("cc", machine::LINKER_MEND.to_owned()), ("git", "apt-get install -y git".into())]
-    {
+    for (program, mend) in [
+        ("cc", machine::LINKER_MEND.to_owned()),
+        ("git", "apt-get install -y git".into()),
+        ("go", "cargo xtask setup".into()),
+    ] {
         let path = machine::on_path(program);
         let seen = path.as_ref().map_or("not on PATH".into(), |path| path.display().to_string());
         findings.push(Finding { what: program, seen, mend: path.is_none().then_some(mend) });

@@ -17,6 +17,9 @@ use crate::images::{Foreign, From};
 use crate::tools::Line;
 use crate::{repo, workspace};
 
+/// In the place of the sidecar's image: asks for its double.
+const DOUBLE: &str = "double";
+
 /// What an image is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -70,31 +73,18 @@ pub(super) fn collect(
     clock: &Clock,
 ) -> Result<Vec<Found>> {
     let foreign = Foreign::read(&repo::root())?;
-    let work = target.join("image");
-    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
     let mut found = Vec::new();
-    let mut wrapper = None;
-    let mut binary = || -> Result<PathBuf> {
-        if wrapper.is_none() {
-            wrapper = Some(workspace::build("etcd-wrapper", "etcd-wrapper", true)?);
-        }
-        wrapper.clone().context("the wrapper was built")
-    };
+    let mut to_build = Vec::new();
+    // What others made first: a name that is wrong must not cost a build.
     for role in roles.iter().copied() {
         let choice =
             choices.iter().rev().find(|choice| choice.role == role).map(|choice| choice.image.as_str());
-        let double = role == Role::Sidecar && choice == Some("double");
+        let double = role == Role::Sidecar && choice == Some(DOUBLE);
         if let Some(reference) = choice.filter(|_| !double) {
             let held = engine.image(reference)?;
             let held =
                 held.with_context(|| format!("--image {role}={reference}: the engine has no such image"))?;
-            found.push(Found {
-                role,
-                reference: reference.into(),
-                digest: held.digest,
-                from: From::Engine,
-                archive: None,
-            });
+            found.push(Found::of_engine(role, reference, held.digest, From::Engine));
             continue;
         }
         let public = match role {
@@ -104,48 +94,56 @@ pub(super) fn collect(
             Role::GoWrapper => Some(&foreign.go_wrapper),
             Role::Sidecar | Role::Wrapper | Role::WrapperWith(_) | Role::Toolbox => None,
         };
-        if let Some(image) = public {
-            match image.find(engine)? {
-                Ok((digest, from)) => {
-                    let reference = image.reference.clone();
-                    found.push(Found { role, reference, digest, from, archive: None });
-                    continue;
-                }
-                Err(why) if role == Role::GoWrapper => {
-                    clock.say(&format!(
-                        "no {role}: {} is neither here nor to be pulled ({why})",
-                        image.reference
-                    ));
-                    continue;
-                }
-                Err(why) if role == Role::Sidecar && !allow_double => bail!(
-                    "the sidecar's image {} is neither in the engine nor to be pulled ({why}); put it into the engine under this name, or name one: --image sidecar=IMAGE, or run with its double: --allow-double",
-                    image.reference
-                ),
-                Err(why) => clock.say(&format!("{role}: {} cannot be pulled ({why})", image.reference)),
+        let Some(image) = public else {
+            to_build.push(role);
+            continue;
+        };
+        match image.find(engine)? {
+            Ok((digest, from)) => found.push(Found::of_engine(role, &image.reference, digest, from)),
+            Err(why) if role == Role::GoWrapper => {
+                clock
+                    .say(&format!("no {role}: {} is neither here nor to be pulled ({why})", image.reference));
+            }
+            Err(why) if role == Role::Sidecar && !allow_double => bail!(
+                "the sidecar's image {} is neither in the engine nor to be pulled ({why}); put it into the engine under this name, or name one: --image sidecar=IMAGE, or run with its double: --allow-double",
+                image.reference
+            ),
+            Err(why) => {
+                clock.say(&format!("{role}: {} cannot be pulled ({why})", image.reference));
+                to_build.push(role);
             }
         }
-        let (name, image, from) = match role {
-            Role::Wrapper => ("etcd-wrapper".into(), ours::wrapper(&binary()?, Line::DEFAULT)?, From::Built),
-            Role::WrapperWith(line) => match ours::wrapper(&binary()?, line) {
-                Ok(image) => (format!("etcd-wrapper-{}", line.as_str()), image, From::Built),
-                Err(error) => {
-                    clock.say(&format!("no {role}: {error:#}"));
-                    continue;
-                }
-            },
-            Role::Toolbox => ("etcd-wrapper-toolbox".into(), ours::toolbox(&binary()?)?, From::Built),
-            Role::Sidecar => {
-                let double = workspace::build("cluster-sidecar", "cluster-sidecar", false)?;
-                ("etcd-wrapper-sidecar-double".into(), ours::sidecar_double(&double), From::Double)
-            }
-            Role::Druid => ("etcd-wrapper-druid".into(), ours::druid()?, From::Built),
-            Role::Init => ("etcd-wrapper-chown".into(), ours::chown()?, From::Built),
-            Role::GoWrapper => bail!("nothing here builds {role}"),
-        };
-        found.push(pack(role, &name, &image, from, &work)?);
+    }
+    let work = target.join("image");
+    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let wrapper = workspace::build("etcd-wrapper", "etcd-wrapper", true)?;
+    for role in to_build {
+        match build(role, &wrapper) {
+            Ok((name, image, from)) => found.push(pack(role, &name, &image, from, &work)?),
+            // Its etcd is Debian's, which not every machine can have.
+            Err(error) if role == Role::WrapperWith(Line::L34) => clock.say(&format!("no {role}: {error:#}")),
+            Err(error) => return Err(error.context(format!("build the image for {role}"))),
+        }
     }
     Ok(found)
+}
+
+/// Makes what no engine has: its name, itself, and what the report shall call it.
+fn build(role: Role, wrapper: &Path) -> Result<(String, Image, From)> {
+    Ok(match role {
+        Role::Wrapper => ("etcd-wrapper".into(), ours::wrapper(wrapper, Line::DEFAULT)?, From::Built),
+        Role::WrapperWith(line) => {
+            (format!("etcd-wrapper-{}", line.as_str()), ours::wrapper(wrapper, line)?, From::Built)
+        }
+        Role::Toolbox => ("etcd-wrapper-toolbox".into(), ours::toolbox(wrapper)?, From::Built),
+        Role::Sidecar => {
+            let double = workspace::build("cluster-sidecar", "cluster-sidecar", false)?;
+            ("etcd-wrapper-sidecar-double".into(), ours::sidecar_double(&double), From::Double)
+        }
+        Role::Druid => ("etcd-wrapper-druid".into(), ours::druid()?, From::Built),
+        Role::Init => ("etcd-wrapper-chown".into(), ours::chown()?, From::Built),
+        Role::GoWrapper => bail!("nothing here builds it"),
+    })
 }
 
 fn pack(role: Role, name: &str, image: &Image, from: From, work: &Path) -> Result<Found> {
@@ -157,6 +155,11 @@ fn pack(role: Role, name: &str, image: &Image, from: From, work: &Path) -> Resul
 }
 
 impl Found {
+    /// One that the engine has, under its own name.
+    fn of_engine(role: Role, reference: &str, digest: String, from: From) -> Self {
+        Self { role, reference: reference.to_owned(), digest, from, archive: None }
+    }
+
     /// Puts it into the node, unless it is there.
     pub(super) fn load(&self, engine: &Engine, cluster: &Cluster) -> Result<()> {
         match &self.archive {
