@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! The tests that the sources hold, and the requirements that they show: those that the name begins with, and those of
-//! a line `// Shows: P1, Invariant 7` above it, for tests that show more than a name can hold. Runs none of them.
+//! a line `// Shows: P1, Invariant 7` above it, for tests that show more than a name can hold. The scenarios of the
+//! end-to-end suite count as tests. Runs none of them.
 
 use super::code;
 use super::tree::Tree;
@@ -61,8 +62,11 @@ fn crate_path(tree: &Tree, path: &str) -> Option<Vec<String>> {
         Some((folder, source)) => (folder, source, None),
         None => {
             let (folder, rest) = path.split_once("/tests/")?;
-            let (target, source) = rest.split_once('/')?;
-            (folder, source, Some(target))
+            match rest.split_once('/') {
+                Some((target, source)) => (folder, source, Some(target)),
+                // The scenarios' program has its modules beside each other.
+                None => (folder, rest, None),
+            }
         }
     };
     let manifest = tree.text(&format!("{folder}/Cargo.toml")).ok()?;
@@ -89,6 +93,13 @@ fn functions(text: &str) -> Vec<Function> {
         }
         let indent = line.len() - line.trim_start().len();
         let line = line.trim();
+        if let Some((_, row)) = line.split_once("scenario!(") {
+            // A row of a table of scenarios; the name may stand on the line below.
+            let next = bare.lines().nth(number + 1).unwrap_or_default();
+            let word = if row.is_empty() { next.trim() } else { row };
+            let name: String = word.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            found.push((number + 1, Vec::new(), name, std::mem::take(&mut shown)));
+        }
         if line == "}" && modules.last().is_some_and(|(at, _)| *at == indent) {
             modules.pop();
         } else if let Some(name) = line.strip_suffix(" {").and_then(|line| word_after(line, "mod ")) {
@@ -138,6 +149,15 @@ mod tests {
         let tree = Tree::of(&[("p/Cargo.toml", "name = \"p\"\n"), ("p/src/lib.rs", source)]);
         let found: Vec<Vec<String>> = find(&tree).into_iter().map(|test| test.ids).collect();
         assert_eq!(found, [vec!["A1"], vec!["P1", "Invariant 7"]]);
+    }
+
+    #[test]
+    fn scenarios_are_found_by_the_rows_of_their_tables() {
+        let rows = "const SCENARIOS: &[Scenario] = &[\n    scenario!(i9_x, \"about\").smoke(),\n    scenario!(\n        i8_y,\n        \"about\"\n    ),\n];\n\
+                    async fn i9_x(case: &Case) {}\nmacro_rules! scenario {}\n";
+        let tree = Tree::of(&[("e2e/Cargo.toml", "name = \"e2e\"\n"), ("e2e/tests/damage.rs", rows)]);
+        let names: Vec<String> = find(&tree).into_iter().map(|test| test.name).collect();
+        assert_eq!(names, ["e2e::damage::i8_y", "e2e::damage::i9_x"]);
     }
 
     #[test]
