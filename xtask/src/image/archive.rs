@@ -216,7 +216,7 @@ mod tests {
             let ready = image(text).pack(work.path()).unwrap();
             let path = work.path().join(name);
             ready.write("localhost/x:1", &path).unwrap();
-            (ready.id.clone(), std::fs::read(path).unwrap())
+            (ready.id, std::fs::read(path).unwrap())
         };
         let (a, b, c) = (write("a.tar", "one"), write("b.tar", "one"), write("c.tar", "two"));
         assert_eq!(a, b);

@@ -37,7 +37,7 @@ pub(super) fn run() -> Result<bool> {
         match &finding.mend {
             None => println!("ok    {:28} {}", finding.what, finding.seen),
             Some(mend) => {
-                println!("BAD   {:28} {}\n      {:28} mend: {mend}", finding.what, finding.seen, "")
+                println!("BAD   {:28} {}\n      {:28} mend: {mend}", finding.what, finding.seen, "");
             }
         }
     }
