@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! What clients asked of some keys while something was done to the cluster, what they were told, and whether one
+//! register per key could have told them so. Makes no calls: [`crate::traffic`] does.
+mod file;
+
+pub use self::file::{Sink, read};
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// All calls of one run of traffic, in the order in which they ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// All keys begin with it, and none did before: the check takes every key as absent at the beginning.
+    pub prefix: String,
+    /// Of the random numbers: the same seed asks for the same things.
+    pub seed: u64,
+    pub ops: Vec<Op>,
+    pub end: End,
+}
+
+/// How a history ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// All calls were waited for, and what was left in the keys was read.
+    Stopped,
+    /// As `Stopped`, but the clients had fallen silent before: the history was as long as it may get.
+    Full,
+    /// The traffic was dropped, or the program ended: there may have been calls that are not in here.
+    #[default]
+    Cut,
+}
+
+/// One call. Times are microseconds since the beginning of the run, on a clock that never goes back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Op {
+    /// Whose: one client has one call under way at a time, and none after one whose outcome it does not know.
+    pub client: u64,
+    /// Which member was asked.
+    pub member: String,
+    /// Without the history's prefix.
+    pub key: String,
+    pub call: Call,
+    pub begun: u64,
+    /// When the client knew the outcome, or gave up. What has no known outcome may take effect later.
+    pub ended: u64,
+    pub outcome: Outcome,
+    /// Read after all else had ended, to see what was left.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub last: bool,
+}
+
+/// What was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Call {
+    /// Linearizable.
+    Read,
+    Put {
+        value: String,
+    },
+    /// Whatever is there.
+    Delete,
+    /// In one transaction: if the key is as `expect` says (None: absent), it becomes `value` (None: absent).
+    Swap {
+        expect: Option<Seen>,
+        value: Option<String>,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Ok(Answer),
+    /// Nothing happened, and nothing of it will.
+    Failed {
+        why: String,
+    },
+    /// It may have happened, or may at any later time.
+    Unknown {
+        why: String,
+    },
+}
+
+/// What the store told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// What was there (None: nothing), for reads, deletions, and swaps that were not as expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Seen>,
+    /// The revision of the write; None: nothing was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<i64>,
+    /// The revision of the whole store when it was carried out.
+    pub store: i64,
+}
+
+/// A value, and the revision of the write that made it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Seen {
+    pub value: String,
+    pub revision: i64,
+}
+
+impl History {
+    /// Calls with an answer.
+    pub fn answered(&self) -> impl Iterator<Item = (&Op, &Answer)> {
+        self.ops.iter().filter_map(|op| op.answer().map(|answer| (op, answer)))
+    }
+
+    /// The longest time between the ends of two acknowledged writes that follow each other: what a fault cost. Begin
+    /// and end in microseconds; None: fewer than two writes.
+    pub fn longest_pause(&self) -> Option<(u64, u64)> {
+        let writes = self.answered().filter(|(_, answer)| answer.written.is_some());
+        let mut ends: Vec<u64> = writes.map(|(op, _)| op.ended).collect();
+        ends.sort_unstable();
+        ends.windows(2).map(|pair| (pair[0], pair[1])).max_by_key(|(from, to)| to - from)
+    }
+}
+
+impl Op {
+    pub fn answer(&self) -> Option<&Answer> {
+        match &self.outcome {
+            Outcome::Ok(answer) => Some(answer),
+            Outcome::Failed { .. } | Outcome::Unknown { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_nothing = |value: Option<&str>| value.unwrap_or("nothing").to_owned();
+        match self {
+            Self::Read => f.write_str("read"),
+            Self::Put { value } => write!(f, "put {value}"),
+            Self::Delete => f.write_str("delete"),
+            Self::Swap { expect, value } => {
+                let expect = expect.as_ref().map(|seen| seen.value.as_str());
+                write!(f, "swap {} for {}", or_nothing(expect), or_nothing(value.as_deref()))
+            }
+        }
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_pause_lies_between_acknowledged_writes() {
+        let op = |ended, written: Option<i64>| Op {
+            client: 0,
+            member: "m".into(),
+            key: "k".into(),
+            call: Call::Put { value: "v".into() },
+            begun: 0,
+            ended,
+            outcome: Outcome::Ok(Answer { written, ..Answer::default() }),
+            last: false,
+        };
+        let mut history =
+            History { ops: vec![op(30, Some(2)), op(10, Some(1)), op(100, Some(3))], ..<_>::default() };
+        history.ops.insert(2, op(60, None));
+        assert_eq!(history.longest_pause(), Some((30, 100)));
+        history.ops.clear();
+        assert_eq!(history.longest_pause(), None);
+    }
+}
