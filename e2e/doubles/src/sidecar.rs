@@ -3,6 +3,7 @@
 //! A double of the sidecar (etcd-backup-restore): the part of its HTTP contract that etcd-wrapper meets, faithful
 //! by default, and faulty where a script says so. Lives on a thread of its own, so plain tests can use it. Never
 //! restores anything: that is the real one's alone.
+mod backing;
 mod control;
 mod core;
 mod exchange;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+pub use self::backing::{Backing, Mode, Work};
 pub use self::core::LockClash;
 pub use self::log::{Call, Sent};
 pub use self::render::ConfigMap;
@@ -50,6 +52,7 @@ pub struct Setup {
     pems: Option<(String, String)>,
     files: Option<(PathBuf, PathBuf)>,
     control: bool,
+    backing: Option<Arc<dyn Backing>>,
 }
 
 /// A double that owns its port until it is dropped, running or not.
@@ -151,6 +154,14 @@ impl Setup {
         self
     }
 
+    /// Asks `backing` for whatever no script answers: initializations and configs. Its futures run on the
+    /// double's own runtime.
+    #[must_use]
+    pub fn backed_by(mut self, backing: Arc<dyn Backing>) -> Self {
+        self.backing = Some(backing);
+        self
+    }
+
     /// Listens from the moment it returns.
     ///
     /// # Errors
@@ -206,6 +217,7 @@ impl Sidecar {
             pems: None,
             files: None,
             control: false,
+            backing: None,
         }
     }
 
@@ -358,6 +370,7 @@ fn shared(setup: &Setup, log: &Arc<Log>, tls: Option<&Arc<Tls>>) -> Shared {
             setup.config.clone(),
             setup.member.clone(),
             setup.data_dir.clone(),
+            setup.backing.clone(),
         )),
         queues: Mutex::new(Queues::new(setup.script.replies.clone())),
         log: Arc::clone(log),

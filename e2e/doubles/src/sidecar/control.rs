@@ -8,7 +8,7 @@
 //! | `GET /double/status`, `PUT /double/status` | a status word | reads without resetting, sets |
 //! | `PUT /double/outcomes` | `[Failed, Successful]` | results of the next validations |
 //! | `PUT /double/cluster` | `{known: [a-0], learner: true}` | what `/config` says of the cluster |
-//! | `POST /double/fault?route=status` | a reply (YAML) | appends it to the route's queue |
+//! | `POST /double/fault?route=status` | a reply (YAML) | appends it to the route's queue; `all` means each route |
 //! | `PUT /double/fault?route=status` | a reply (YAML) | what the route answers after its queue |
 //! | `DELETE /double/fault` | | all routes are faithful again |
 //! | `POST /double/stop-wrapper` | `{url: "http://localhost:9095", ca: PEM, hang_up: false}` | calls `POST /stop` there |
@@ -57,10 +57,16 @@ fn try_answer(request: &Request, shared: &Shared) -> Result<Answer, String> {
             shared.core.set_cluster(cluster.known, cluster.learner);
         }
         ("POST", "/double/fault") => {
-            shared.queues().push(route_of(&request.query)?, parse::<Reply>(&request.body)?);
+            let reply: Reply = parse(&request.body)?;
+            for route in routes_of(&request.query)? {
+                shared.queues().push(route, reply.clone());
+            }
         }
         ("PUT", "/double/fault") => {
-            shared.queues().set_default(route_of(&request.query)?, Some(parse::<Reply>(&request.body)?));
+            let reply: Reply = parse(&request.body)?;
+            for route in routes_of(&request.query)? {
+                shared.queues().set_default(route, Some(reply.clone()));
+            }
         }
         ("DELETE", "/double/fault") => shared.queues().clear(),
         ("POST", "/double/stop-wrapper") => {
@@ -80,7 +86,10 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     serde_saphyr::from_str(&String::from_utf8_lossy(body)).map_err(|error| error.to_string())
 }
 
-fn route_of(query: &str) -> Result<Route, String> {
-    let name = query.strip_prefix("route=").ok_or("name the route: ?route=status")?;
-    serde_json::from_value(name.into()).map_err(|error| error.to_string())
+/// `?route=status`, or `?route=all`: a sidecar that fails at everything.
+fn routes_of(query: &str) -> Result<Vec<Route>, String> {
+    match query.strip_prefix("route=").ok_or("name the route: ?route=status, or all")? {
+        "all" => Ok(Route::ALL.to_vec()),
+        name => Ok(vec![serde_json::from_value(name.into()).map_err(|error| error.to_string())?]),
+    }
 }

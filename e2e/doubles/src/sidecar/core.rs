@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::FlockOperation;
 use serde_json::json;
 
+use super::backing::{Backing, Mode};
 use super::render::ConfigMap;
 use super::script::{Route, Script, Status};
 
@@ -38,6 +39,7 @@ pub(super) struct Core {
     script: Script,
     member: String,
     data_dir: Option<PathBuf>,
+    backing: Option<Arc<dyn Backing>>,
 }
 
 /// Where `/config` comes from, where the script holds none.
@@ -67,6 +69,7 @@ impl Core {
         config: ConfigSource,
         member: String,
         data_dir: Option<PathBuf>,
+        backing: Option<Arc<dyn Backing>>,
     ) -> Self {
         let state = State {
             config,
@@ -78,7 +81,7 @@ impl Core {
             overlaps: 0,
             clashes: Vec::new(),
         };
-        Self { state: Mutex::new(state), script, member, data_dir }
+        Self { state: Mutex::new(state), script, member, data_dir, backing }
     }
 
     pub(super) fn status(&self) -> Status {
@@ -110,12 +113,12 @@ impl Core {
     /// The answer to one call. Without `effect` it is what the caller would read, and nothing changes. A caller
     /// that leaves drops this future: what has begun by then (a validation, a config run) goes on, as in the
     /// real one.
-    pub(super) async fn answer(self: &Arc<Self>, route: Route, effect: bool) -> Answer {
+    pub(super) async fn answer(self: &Arc<Self>, route: Route, query: &str, effect: bool) -> Answer {
         match route {
             Route::Status => Answer::text(200, self.read_status(effect).as_str()),
             Route::Start => {
                 if effect {
-                    self.begin_validation();
+                    self.begin_validation(mode_of(query));
                 }
                 Answer::text(200, "")
             }
@@ -140,28 +143,39 @@ impl Core {
         read
     }
 
-    fn begin_validation(self: &Arc<Self>) {
+    fn begin_validation(self: &Arc<Self>, mode: Mode) {
         let mut state = self.lock();
         if state.status != Status::New {
             return;
         }
         state.status = Status::Progress;
         drop(state);
-        tokio::spawn(Arc::clone(self).validate());
+        tokio::spawn(Arc::clone(self).validate(mode));
     }
 
-    async fn validate(self: Arc<Self>) {
+    async fn validate(self: Arc<Self>, mode: Mode) {
         let locked = self.lock_database().await;
         tokio::time::sleep(self.script.validation_time.0).await;
         // Without a file there was nothing to lock: an etcd that has made one meanwhile ran beside us.
         if matches!(locked, Ok(None)) && self.try_lock().is_err() {
             self.note_clash();
         }
-        let mut state = self.lock();
-        state.status = match locked {
-            Ok(_) => state.outcomes.pop_front().unwrap_or(Status::Successful),
+        let outcome = match locked {
+            // The lock is held as long as the work lasts.
+            Ok(_) => self.outcome(mode).await,
             Err(TimedOut) => Status::Failed,
         };
+        self.lock().status = outcome;
+    }
+
+    /// What was asked for by a script or a control call; else what the work behind the double comes to.
+    async fn outcome(&self, mode: Mode) -> Status {
+        let wanted = self.lock().outcomes.pop_front();
+        match (wanted, &self.backing) {
+            (Some(wanted), _) => wanted,
+            (None, Some(backing)) if backing.initialize(mode).await.is_err() => Status::Failed,
+            (None, _) => Status::Successful,
+        }
     }
 
     /// Holds the database as the real validator does; None where there is no database (yet).
@@ -217,7 +231,7 @@ impl Core {
         let this = Arc::clone(self);
         let run = tokio::spawn(async move {
             tokio::time::sleep(this.script.config_delay.0).await;
-            let rendered = this.rendered_config();
+            let rendered = this.config_text().await;
             this.lock().config_runs -= 1;
             rendered
         });
@@ -232,10 +246,15 @@ impl Core {
         }
     }
 
-    fn rendered_config(&self) -> anyhow::Result<String> {
-        if let Some(text) = &self.script.config {
-            return Ok(text.clone());
+    async fn config_text(&self) -> anyhow::Result<String> {
+        match (&self.script.config, &self.backing) {
+            (Some(text), _) => Ok(text.clone()),
+            (None, Some(backing)) => backing.config().await,
+            (None, None) => self.rendered_config(),
         }
+    }
+
+    fn rendered_config(&self) -> anyhow::Result<String> {
         let state = self.lock();
         let map = match &state.config {
             ConfigSource::Absent => anyhow::bail!("no config map was given"),
@@ -252,6 +271,12 @@ impl Core {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The parameter `mode` of a start; what is not `sanity` means everything, as for the real one.
+fn mode_of(query: &str) -> Mode {
+    let sanity = query.split('&').any(|pair| pair == "mode=sanity");
+    if sanity { Mode::Sanity } else { Mode::Full }
 }
 
 struct Busy;

@@ -73,15 +73,12 @@ impl ConfigMap {
     /// # Errors
     /// When the config map does not know the pod's URLs: the sidecar answers 500 then.
     pub fn render(&self, pod: &str, known: Option<&[String]>, learner: bool) -> anyhow::Result<String> {
-        let member = match self.keys.get("member-name-prefix") {
-            Some(Value::String(prefix)) if !prefix.is_empty() => format!("{prefix}-{pod}"),
-            _ => pod.to_owned(),
-        };
+        let member = self.member_name(pod);
         let mut served = self.keys.clone();
         for key in ["initial-advertise-peer-urls", "advertise-client-urls"] {
-            served.insert(key.into(), self.urls_of(key, &member)?.into());
+            served.insert(key.into(), self.urls_of(key, &member)?.join(",").into());
         }
-        let cluster = self.keys.get("initial-cluster").and_then(Value::as_str).unwrap_or_default();
+        let cluster = self.initial_cluster();
         let cluster = match known {
             Some(known) if known.len() > 1 => cluster
                 .split(',')
@@ -100,7 +97,47 @@ impl ConfigMap {
         Ok(yaml(&served))
     }
 
-    fn urls_of(&self, key: &str, member: &str) -> anyhow::Result<String> {
+    /// The pod's member: its own name, behind `member-name-prefix` where there is one.
+    pub fn member_name(&self, pod: &str) -> String {
+        match self.keys.get("member-name-prefix") {
+            Some(Value::String(prefix)) if !prefix.is_empty() => format!("{prefix}-{pod}"),
+            _ => pod.to_owned(),
+        }
+    }
+
+    /// Names of all members that the cluster is meant to have, in the order of `initial-cluster`.
+    pub fn member_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for entry in self.initial_cluster().split(',') {
+            let name = entry.split('=').next().unwrap_or_default();
+            if !name.is_empty() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// What a member (by its own name, not its pod's) advertises to its peers.
+    ///
+    /// # Errors
+    /// When the config map does not know the member.
+    pub fn peer_urls(&self, member: &str) -> anyhow::Result<Vec<String>> {
+        self.urls_of("initial-advertise-peer-urls", member)
+    }
+
+    /// What a member (by its own name) advertises to clients.
+    ///
+    /// # Errors
+    /// When the config map does not know the member.
+    pub fn client_urls(&self, member: &str) -> anyhow::Result<Vec<String>> {
+        self.urls_of("advertise-client-urls", member)
+    }
+
+    fn initial_cluster(&self) -> &str {
+        self.keys.get("initial-cluster").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn urls_of(&self, key: &str, member: &str) -> anyhow::Result<Vec<String>> {
         let urls = self
             .keys
             .get(key)
@@ -108,7 +145,7 @@ impl ConfigMap {
             .and_then(Value::as_array)
             .filter(|urls| !urls.is_empty())
             .ok_or_else(|| anyhow!("{key} has no entry for member {member}"))?;
-        Ok(urls.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","))
+        Ok(urls.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 }
 
@@ -234,6 +271,16 @@ quota-backend-bytes: 1073741824
         let served = map.render("etcd-0", None, false).unwrap();
         assert!(served.contains("name: blue-etcd-0\n"), "{served}");
         assert!(served.contains("member-name-prefix: blue\n"), "{served}");
+    }
+
+    #[test]
+    fn members_and_their_urls_can_be_asked_for() {
+        let map = ConfigMap::from_yaml(THREE).unwrap();
+        assert_eq!(map.member_names(), ["red-0", "red-1"]);
+        assert_eq!(map.peer_urls("red-1").unwrap(), ["https://red-1.red-peer:2380"]);
+        assert_eq!(map.client_urls("red-0").unwrap().len(), 2);
+        let twice = map.with("initial-cluster", "a=http://1:1,a=http://2:1,b=http://3:1");
+        assert_eq!(twice.member_names(), ["a", "b"], "a member with two URLs is one member");
     }
 
     #[test]

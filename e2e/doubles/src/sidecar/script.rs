@@ -152,6 +152,18 @@ impl std::str::FromStr for Status {
 }
 
 impl Route {
+    /// Each of them, with the paths that no route has.
+    pub const ALL: [Self; 8] = [
+        Self::Status,
+        Self::Start,
+        Self::Config,
+        Self::SnapshotLatest,
+        Self::SnapshotFull,
+        Self::SnapshotDelta,
+        Self::Healthz,
+        Self::Other,
+    ];
+
     /// By the path of a request, without its query.
     pub fn of_path(path: &str) -> Self {
         match path {

@@ -140,7 +140,7 @@ async fn serve(
     let reply = shared.queues().take(route, now);
     let socket = Arc::clone(&writer.socket);
     let work = async {
-        let answer = compose(route, &reply, shared).await;
+        let answer = compose(route, &request.query, &reply, shared).await;
         let written = writer.send(&answer, &reply, request.close).await;
         (answer, written)
     };
@@ -164,12 +164,12 @@ async fn serve(
     again
 }
 
-async fn compose(route: Route, reply: &Reply, shared: &Shared) -> Answer {
+async fn compose(route: Route, query: &str, reply: &Reply, shared: &Shared) -> Answer {
     let answer = if reply.is_faithful() {
-        shared.core.answer(route, reply.has_effect()).await
+        shared.core.answer(route, query, reply.has_effect()).await
     } else {
         if reply.has_effect() {
-            let _ = shared.core.answer(route, true).await;
+            let _ = shared.core.answer(route, query, true).await;
         }
         let body = reply.fill.map_or_else(|| reply.body.clone().unwrap_or_default(), |len| "x".repeat(len));
         Answer::text(reply.code.unwrap_or(200), &body)

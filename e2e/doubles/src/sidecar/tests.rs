@@ -79,6 +79,43 @@ fn outcomes_are_used_up_and_then_all_is_well() {
     }
 }
 
+/// Fails once, notes the modes, and serves a config of its own.
+#[derive(Debug, Default)]
+struct Living(std::sync::Mutex<Vec<Mode>>);
+
+impl Backing for Living {
+    fn initialize(&self, mode: Mode) -> Work<()> {
+        let mut modes = self.0.lock().unwrap();
+        modes.push(mode);
+        let first = modes.len() == 1;
+        Box::pin(async move { if first { anyhow::bail!("the first fails") } else { Ok(()) } })
+    }
+
+    fn config(&self) -> Work<String> {
+        Box::pin(async { Ok("name: alive".into()) })
+    }
+}
+
+#[test]
+fn what_stands_behind_a_double_is_asked_unless_a_script_answers() {
+    let living = std::sync::Arc::new(Living::default());
+    let backing = std::sync::Arc::clone(&living);
+    let sidecar = Sidecar::scripted(Script::default()).backed_by(backing).start().unwrap();
+    for (mode, wanted) in
+        [("full", Status::Failed), ("sanity", Status::Successful), ("odd", Status::Successful)]
+    {
+        raw(sidecar.addr(), &format!("/initialization/start?mode={mode}")).unwrap();
+        wait_for_status(&sidecar, wanted);
+        assert_eq!(status(&sidecar), wanted.as_str());
+    }
+    assert_eq!(*living.0.lock().unwrap(), [Mode::Full, Mode::Sanity, Mode::Full]);
+    sidecar.set_outcomes(&[Status::Failed]);
+    raw(sidecar.addr(), "/initialization/start?mode=full").unwrap();
+    wait_for_status(&sidecar, Status::Failed);
+    assert_eq!(living.0.lock().unwrap().len(), 3, "the script's outcome goes before");
+    assert_eq!(body(&raw(sidecar.addr(), "/config").unwrap()), "name: alive");
+}
+
 #[test]
 fn a_validation_holds_the_database_lock() {
     let folder = tempfile::tempdir().unwrap();
@@ -239,6 +276,30 @@ fn control_routes_steer_the_double_and_stay_out_of_the_book() {
     let book: serde_json::Value = serde_json::from_str(body(&book)).unwrap();
     assert_eq!(book["calls"].as_array().map(Vec::len), Some(2));
     assert_eq!(book["calls"][0]["reply"]["whole"]["code"], 500);
+}
+
+#[test]
+fn a_fault_can_be_put_on_all_routes_at_once() {
+    let sidecar = double().with_control().start().unwrap();
+    let put = |method: &str, path: &str, body: &str| {
+        let mut stream = TcpStream::connect(sidecar.addr()).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    };
+    put("PUT", "/double/fault?route=all", "{code: 500}");
+    for path in ["/initialization/status", "/initialization/start", "/config", "/healthz", "/nowhere"] {
+        assert!(raw(sidecar.addr(), path).unwrap().starts_with("HTTP/1.1 500"), "{path}");
+    }
+    put("DELETE", "/double/fault", "");
+    assert_eq!(status(&sidecar), "New");
 }
 
 /// Asks over TLS, trusting `ca`; the sidecar's own stop call is the client at hand.
