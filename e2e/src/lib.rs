@@ -1,6 +1,32 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! The verbs of the end-to-end suite. It knows the product only as its users do: by image, HTTP and Kubernetes API.
+//!
+//! - [`stage`], [`cluster`], [`engine`]: what a run stands on
+//! - [`scenario`], [`runner`], [`outcome`]: what is run, and what came of it
+//! - [`case`], [`namespace`], [`pki`], [`timeline`], [`observe`], [`scene`]: one run of one scenario, and its evidence
+//! - [`druid`], [`member`], [`wrapper`], [`toolbox`], [`forward`]: an Etcd, its members, and how to talk to them
+//! - [`fault`], [`wait`]: what goes wrong on purpose, and the one way to wait
+//! - [`etcd`], [`traffic`], [`history`]: an etcd client, recorded operations, and whether they were linearizable
+pub mod case;
+pub mod cluster;
+pub mod druid;
+pub mod engine;
 pub mod etcd;
+pub mod fault;
+pub mod forward;
 pub mod history;
+pub mod member;
+pub mod namespace;
+pub mod observe;
+pub mod outcome;
+pub mod pki;
+pub mod runner;
+pub mod scenario;
+pub mod scene;
+pub mod stage;
+pub mod timeline;
+pub mod toolbox;
 pub mod traffic;
+pub mod wait;
+pub mod wrapper;

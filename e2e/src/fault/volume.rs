@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! Faults of a member's volume: its data damaged under etcd's feet, its volume lost, or full. Worked on the node, in the
+//! folder that the volume is.
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::DeleteParams;
+
+use super::{Fault, Faults, Heal, Process};
+use crate::member::Member;
+
+/// etcd's data directory below the volume, as etcd-druid configures it.
+const DATA: &str = "new.etcd";
+
+/// What happens to the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// The data directory is gone.
+    Deleted,
+    /// The database has its length, and only zeros.
+    DatabaseZeroed,
+    /// The database lacks its second half.
+    DatabaseHalved,
+    /// The newest file of the log has its length, and only zeros.
+    LogZeroed,
+    /// The newest file of the log was cut in the middle of what is written.
+    LogHalved,
+}
+
+/// `$1`: the data directory, `$2`: the damage, `$3`: etcd, which is stopped meanwhile and killed afterwards: so it neither
+/// writes again what was damaged nor ends by itself in between.
+const DAMAGE: &str = r#"
+dir=$1 damage=$2 pid=$3
+kill -STOP "$pid"
+trap 'kill -9 "$pid"' EXIT
+log=$(ls "$dir"/member/wal/*.wal | sort | tail -1)
+db=$dir/member/snap/db
+zero() { size=$(stat -c %s "$1"); truncate -s 0 "$1"; truncate -s "$size" "$1"; }
+case $damage in
+  deleted) rm -rf "$dir" ;;
+  database-zeroed) zero "$db" ;;
+  database-halved) truncate -s $(( $(stat -c %s "$db") / 2 )) "$db" ;;
+  log-zeroed) zero "$log" ;;
+  log-halved)
+    # The file is as long as a segment from the start, and zeros fill it: half of what is no zero lies within what is written.
+    written=$(tr -d '\0' < "$log" | wc -c)
+    truncate -s $(( written / 2 )) "$log" ;;
+  *) echo "no such damage: $damage" >&2; exit 1 ;;
+esac
+"#;
+
+impl Damage {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::DatabaseZeroed => "database-zeroed",
+            Self::DatabaseHalved => "database-halved",
+            Self::LogZeroed => "log-zeroed",
+            Self::LogHalved => "log-halved",
+        }
+    }
+}
+
+impl Faults<'_> {
+    /// Damages a member's data and kills its etcd in the same moment, as a crash with a bad disk does. Announce the restarts
+    /// that you expect.
+    ///
+    /// # Errors
+    /// etcd does not run, or the volume lies in no folder of the node.
+    pub async fn damage(self, member: &Member, damage: Damage) -> Result<()> {
+        let data = format!("{}/{DATA}", member.volume().await?);
+        let pid = self.pid(member, Process::Etcd).await?.to_string();
+        self.did(&format!("data {}", damage.word()), &[member.pod()]);
+        let what = || format!("damage {data}");
+        self.engine().node(DAMAGE, &[&data, damage.word(), &pid]).await.with_context(what).map(drop)
+    }
+
+    /// Deletes a member's claim and pod: the next pod gets a new, empty volume.
+    ///
+    /// # Errors
+    /// The API server's.
+    pub async fn lose_volume(self, member: &Member) -> Result<()> {
+        let claim = member.claim();
+        self.did("volume lost", &[member.pod()]);
+        // It goes when no pod uses it any more, and so has to be told first: the next pod would take it over.
+        let claims = self.case.api::<PersistentVolumeClaim>();
+        claims.delete(&claim, &DeleteParams::default()).await.with_context(|| format!("delete {claim}"))?;
+        self.delete_pod(member).await.map(drop)
+    }
+
+    /// Puts a small file system of `mib` mebibytes, in memory and empty, in the place of a member's volume, from the next
+    /// pod on, and deletes this one. What was on the volume is out of sight until the end of the case.
+    ///
+    /// # Errors
+    /// The node refuses.
+    pub async fn shrink_volume(self, member: &Member, mib: u32) -> Result<Fault> {
+        let path = member.volume().await?;
+        let heal = Heal::Unmount { path: path.clone() };
+        let fault = self.began(&format!("volume of {mib} MiB"), &[member.pod()], Some(heal));
+        let options = format!("size={mib}m,mode=0777");
+        let mount = r#"mount -t tmpfs -o "$2" e2e "$1""#;
+        self.engine().node(mount, &[&path, &options]).await.with_context(|| format!("mount on {path}"))?;
+        self.delete_pod(member).await?;
+        Ok(fault)
+    }
+
+    /// Fills what is left of a member's volume with a file. For a volume that was made small: the node's own disk is
+    /// behind all others.
+    ///
+    /// # Errors
+    /// The volume is none of its own, or the node refuses.
+    pub async fn fill_volume(self, member: &Member) -> Result<Fault> {
+        let path = member.volume().await?;
+        let file = format!("{path}/filled-by-e2e");
+        let fault = self.began("volume full", &[member.pod()], Some(Heal::Remove { path: file.clone() }));
+        let fill = r#"
+            mountpoint -q "$1" || { echo "$1 is no file system of its own" >&2; exit 1; }
+            dd if=/dev/zero of="$2" bs=64k 2>/dev/null || true
+            left=$(df --output=avail -k "$1" | tail -1)
+            [ "$left" -lt 64 ] || { echo "$left KiB are left" >&2; exit 1; }
+        "#;
+        self.engine().node(fill, &[&path, &file]).await.with_context(|| format!("fill {path}"))?;
+        Ok(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Does the damage to a data directory made here, with a process that sleeps in etcd's place.
+    fn damaged(damage: Damage) -> (tempfile::TempDir, Option<i32>) {
+        use std::os::unix::process::ExitStatusExt;
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join(DATA);
+        for below in ["member/snap", "member/wal"] {
+            std::fs::create_dir_all(data.join(below)).unwrap();
+        }
+        std::fs::write(data.join("member/snap/db"), [7; 100]).unwrap();
+        std::fs::write(data.join("member/wal/0.wal"), [7; 10]).unwrap();
+        let mut log = vec![7; 40];
+        log.resize(1000, 0);
+        std::fs::write(data.join("member/wal/1.wal"), log).unwrap();
+        let mut etcd = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = etcd.id().to_string();
+        let args = ["-ec", DAMAGE, "sh", data.to_str().unwrap(), damage.word(), &pid];
+        assert!(Command::new("sh").args(args).status().unwrap().success());
+        (folder, etcd.wait().unwrap().signal())
+    }
+
+    #[test]
+    fn damage_is_what_its_name_says_and_etcd_is_dead() {
+        for damage in [
+            Damage::Deleted,
+            Damage::DatabaseZeroed,
+            Damage::DatabaseHalved,
+            Damage::LogZeroed,
+            Damage::LogHalved,
+        ] {
+            let (folder, signal) = damaged(damage);
+            assert_eq!(signal, Some(9), "{damage:?}");
+            let read = |file: &str| std::fs::read(folder.path().join(DATA).join("member").join(file)).ok();
+            let (db, log) = (read("snap/db"), read("wal/1.wal"));
+            match damage {
+                Damage::Deleted => assert_eq!((db, log), (None, None)),
+                Damage::DatabaseZeroed => assert_eq!(db, Some(vec![0; 100])),
+                Damage::DatabaseHalved => assert_eq!(db, Some(vec![7; 50])),
+                Damage::LogZeroed => assert_eq!(log, Some(vec![0; 1000])),
+                Damage::LogHalved => {
+                    let log = log.unwrap();
+                    assert!((15..=25).contains(&log.len()) && log.iter().all(|byte| *byte == 7), "{log:?}");
+                }
+            }
+            assert!(damage == Damage::Deleted || read("wal/0.wal") == Some(vec![7; 10]));
+        }
+    }
+}
