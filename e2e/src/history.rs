@@ -2,9 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What clients asked of some keys while something was done to the cluster, what they were told, and whether one
 //! register per key could have told them so. Makes no calls: [`crate::traffic`] does.
+mod explain;
 mod file;
+mod judge;
+mod register;
+mod revisions;
+mod search;
+#[cfg(test)]
+mod tests;
 
 pub use self::file::{Sink, read};
+pub use self::judge::{Judgement, Verdict, Violation, judge, judge_within};
 
 use std::fmt;
 
@@ -130,6 +138,16 @@ impl Op {
     }
 }
 
+impl Call {
+    /// The value that is there if it happens; None: it makes none.
+    fn writes(&self) -> Option<&str> {
+        match self {
+            Self::Put { value } | Self::Swap { value: Some(value), .. } => Some(value),
+            Self::Read | Self::Delete | Self::Swap { value: None, .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let or_nothing = |value: Option<&str>| value.unwrap_or("nothing").to_owned();
@@ -147,29 +165,4 @@ impl fmt::Display for Call {
 
 fn is_false(value: &bool) -> bool {
     !*value
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_pause_lies_between_acknowledged_writes() {
-        let op = |ended, written: Option<i64>| Op {
-            client: 0,
-            member: "m".into(),
-            key: "k".into(),
-            call: Call::Put { value: "v".into() },
-            begun: 0,
-            ended,
-            outcome: Outcome::Ok(Answer { written, ..Answer::default() }),
-            last: false,
-        };
-        let mut history =
-            History { ops: vec![op(30, Some(2)), op(10, Some(1)), op(100, Some(3))], ..<_>::default() };
-        history.ops.insert(2, op(60, None));
-        assert_eq!(history.longest_pause(), Some((30, 100)));
-        history.ops.clear();
-        assert_eq!(history.longest_pause(), None);
-    }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use tokio::sync::Notify;
 use tonic::body::Body;
 use tower::ServiceExt;
 
@@ -34,7 +35,7 @@ pub(crate) enum Mood {
     Refuses,
     /// Never answers.
     Hangs,
-    /// Cannot be reached.
+    /// Cannot be reached, and hangs up on whoever is connected.
     Unreachable,
 }
 
@@ -42,6 +43,7 @@ pub(crate) enum Mood {
 #[derive(Clone)]
 pub(crate) struct Fake {
     shared: Arc<Mutex<Store>>,
+    hangs_up: Arc<Notify>,
 }
 
 pub(super) struct Store {
@@ -74,13 +76,16 @@ impl Fake {
             calls: 0,
             dials: 0,
         };
-        Self { shared: Arc::new(Mutex::new(store)) }
+        Self { shared: Arc::new(Mutex::new(store)), hangs_up: Arc::default() }
     }
 
     /// From now on, every n-th call meets this mood.
     pub(crate) fn set(&self, mood: Mood, every: u64) {
         let mut store = self.store();
         (store.mood, store.every) = (mood, every);
+        if mood == Mood::Unreachable {
+            self.hangs_up.notify_waiters();
+        }
     }
 
     pub(crate) fn dials(&self) -> u64 {
@@ -124,6 +129,7 @@ pub(super) async fn serve<S>(fake: Fake, stream: S)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
+    let hangs_up = Arc::clone(&fake.hangs_up);
     let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let fake = fake.clone();
         async move {
@@ -137,6 +143,10 @@ where
             }
         }
     });
-    // How a connection ends concerns nobody.
-    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+    let builder = auto::Builder::new(TokioExecutor::new());
+    tokio::select! {
+        // How a connection ends concerns nobody.
+        _ = builder.serve_connection(TokioIo::new(stream), service) => {}
+        () = hangs_up.notified() => {}
+    }
 }

@@ -78,9 +78,7 @@ impl Record {
 
     /// True from when no more calls may be made.
     pub(super) fn is_full(&self) -> bool {
-        let mut inner = self.inner();
-        inner.full |= inner.ops.len() >= self.most;
-        inner.full
+        self.inner().full
     }
 
     pub(super) fn begin(
@@ -130,7 +128,9 @@ impl Record {
         {
             (inner.broken, inner.sink) = (Some(error), None);
         }
+        let is_last = op.last;
         inner.ops.push(op);
+        inner.full |= !is_last && inner.ops.len() >= self.most;
     }
 }
 
