@@ -68,6 +68,13 @@ impl Wrapper {
         Self { client, namespace, pod, port: PORT, tls, server_name: server_name.to_owned() }
     }
 
+    /// The same caller for another port of the pod: the sidecar's double speaks HTTP on 8080.
+    #[must_use]
+    pub fn on_port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
     /// `GET path`, within 10 s. Any status is an answer.
     ///
     /// # Errors

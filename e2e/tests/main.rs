@@ -4,6 +4,7 @@
 mod agent;
 mod change;
 mod first;
+mod neighbours;
 mod tls;
 
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 use e2e::scenario::Scenario;
 
 fn main() -> ExitCode {
-    let groups: [&[Scenario]; 4] = [first::SCENARIOS, agent::SCENARIOS, change::SCENARIOS, tls::SCENARIOS];
+    let groups: [&[Scenario]; 5] =
+        [first::SCENARIOS, agent::SCENARIOS, change::SCENARIOS, tls::SCENARIOS, neighbours::SCENARIOS];
     e2e::runner::main(groups.concat().leak())
 }
