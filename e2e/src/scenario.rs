@@ -26,6 +26,8 @@ pub struct Scenario {
     pub smoke: bool,
     /// It does things to the node that every other scenario would feel: nothing else runs on the cluster meanwhile.
     pub alone: bool,
+    /// It is made to go wrong, to show that the program notices: run only by `--planted`.
+    pub planted: bool,
     /// The whole of it, set-up included; afterwards it counts as hung.
     pub within: Duration,
     pub run: Run,
@@ -57,7 +59,16 @@ macro_rules! scenario {
 impl Scenario {
     /// See [`scenario!`](crate::scenario!).
     pub const fn new(name: &'static str, about: &'static str, run: Run) -> Self {
-        Self { name, about, needs: &[], smoke: false, alone: false, within: Duration::from_secs(300), run }
+        Self {
+            name,
+            about,
+            needs: &[],
+            smoke: false,
+            alone: false,
+            planted: false,
+            within: Duration::from_secs(300),
+            run,
+        }
     }
 
     #[must_use]
@@ -73,6 +84,11 @@ impl Scenario {
     #[must_use]
     pub const fn alone(self) -> Self {
         Self { alone: true, ..self }
+    }
+
+    #[must_use]
+    pub const fn planted(self) -> Self {
+        Self { planted: true, ..self }
     }
 
     #[must_use]

@@ -13,6 +13,8 @@ use e2e::toolbox::Toolbox;
 use e2e::wait::{self, Poll};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 
+use crate::started::{self, AGAIN, THREE};
+
 pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario!(a_single_member_serves, "one member: ready, lease, claim, a key through the client service")
         .smoke()
@@ -31,9 +33,6 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     .within(Duration::from_secs(300)),
 ];
 
-const BOOTSTRAP: Duration = Duration::from_secs(240);
-const AGAIN: Duration = Duration::from_secs(120);
-
 async fn a_single_member_serves(case: &Case) -> Result<()> {
     let etcd = case.etcd("one").create().await?;
     serves(&etcd).await
@@ -45,23 +44,17 @@ async fn three_members_serve(case: &Case) -> Result<()> {
 }
 
 async fn an_etcd_that_is_killed_comes_back(case: &Case) -> Result<()> {
-    let etcd = case.etcd("one").create().await?;
-    etcd.ready(BOOTSTRAP).await?;
-    let toolbox = Toolbox::start(&etcd).await?;
-    toolbox.put_and_get("before", "1").await?;
-    let member = etcd.member(0);
+    let started = started::one(case).await?;
+    let member = started.etcd.member(0);
     case.expect_restarts(member.pod(), 1);
     case.faults().kill(&member, Process::Etcd).await?;
     member.restarted(1, AGAIN).await?;
-    let kept = toolbox.etcdctl(&["get", "before", "--print-value-only"]).await?;
-    ensure!(kept.trim() == "1", "what was written before the kill reads as {kept:?}");
-    toolbox.put_and_get("after", "2").await
+    started.serves("after").await
 }
 
 async fn a_restart_in_place_takes_three_seconds(case: &Case) -> Result<()> {
-    let etcd = case.etcd("one").create().await?;
-    etcd.ready(BOOTSTRAP).await?;
-    let member = etcd.member(0);
+    let started = started::one(case).await?;
+    let member = started.etcd.member(0);
     let before = member.status().await?;
     let wrapper = member.wrapper();
     let posted = Instant::now();
@@ -82,12 +75,12 @@ async fn a_restart_in_place_takes_three_seconds(case: &Case) -> Result<()> {
     ensure!(after["wrapper"]["pid"] == before["wrapper"]["pid"], "another wrapper answers");
     ensure!(member.restarts().await? == 0, "the container was restarted");
     ensure!(e2e::member::is_ready(&member.get().await?), "the pod is not ready");
-    Toolbox::start(&etcd).await?.put_and_get("after", "1").await
+    started.serves("after").await
 }
 
 /// What a user of etcd-druid looks at: conditions, leases, claims, and a key.
 async fn serves(etcd: &Etcd) -> Result<()> {
-    etcd.all_members_ready(BOOTSTRAP).await?;
+    etcd.all_members_ready(THREE).await?;
     let claims = etcd.case().api::<PersistentVolumeClaim>();
     for member in etcd.members() {
         let lease = etcd.lease(member.pod()).await?;

@@ -5,14 +5,24 @@ mod agent;
 mod change;
 mod first;
 mod neighbours;
+mod planted;
+mod processes;
+mod started;
+mod stopping;
 mod tls;
 
 use std::process::ExitCode;
 
-use e2e::scenario::Scenario;
-
 fn main() -> ExitCode {
-    let groups: [&[Scenario]; 5] =
-        [first::SCENARIOS, agent::SCENARIOS, change::SCENARIOS, tls::SCENARIOS, neighbours::SCENARIOS];
+    let groups = [
+        first::SCENARIOS,
+        agent::SCENARIOS,
+        change::SCENARIOS,
+        neighbours::SCENARIOS,
+        planted::SCENARIOS,
+        processes::SCENARIOS,
+        stopping::SCENARIOS,
+        tls::SCENARIOS,
+    ];
     e2e::runner::main(groups.concat().leak())
 }

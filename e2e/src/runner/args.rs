@@ -23,6 +23,9 @@ pub struct Args {
     /// Only the short set
     #[arg(long)]
     pub smoke: bool,
+    /// Only those that are made to fail: a run of them in which one passes shows a fault of this program
+    #[arg(long, conflicts_with = "smoke")]
+    pub planted: bool,
     /// Only scenarios whose name contains this; may be repeated: any of them
     #[arg(long, value_name = "TEXT")]
     pub filter: Vec<String>,
@@ -73,6 +76,9 @@ impl Args {
         let mut words = Vec::new();
         if self.smoke {
             words.push("--smoke".to_owned());
+        }
+        if self.planted {
+            words.push("--planted".to_owned());
         }
         words.extend(self.filter.iter().map(|filter| format!("--filter {filter}")));
         words.extend(self.shard.map(|shard| format!("--shard {}/{}", shard.part, shard.parts)));

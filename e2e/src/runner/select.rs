@@ -30,7 +30,10 @@ fn is_selected(scenario: &Scenario, args: &Args) -> bool {
     // The short set is what the double can carry too, whichever sidecar is there.
     let smoke = !args.smoke || (scenario.smoke && !scenario.needs.contains(&Need::RealSidecar));
     let filter = args.filter.is_empty() || args.filter.iter().any(|text| scenario.name.contains(&**text));
-    smoke && filter && args.shard.is_none_or(|shard| shard.has(scenario.name))
+    smoke
+        && scenario.planted == args.planted
+        && filter
+        && args.shard.is_none_or(|shard| shard.has(scenario.name))
 }
 
 impl Shard {
@@ -62,10 +65,15 @@ mod tests {
         Ok(())
     }
 
-    const TABLE: [Scenario; 3] = [
+    async fn fourth(_: &Case) -> Result<()> {
+        Ok(())
+    }
+
+    const TABLE: [Scenario; 4] = [
         crate::scenario!(one, "1").smoke(),
         crate::scenario!(another, "2").needs(&[Need::GoImage]),
         crate::scenario!(third, "3").smoke().needs(&[Need::RealSidecar]),
+        crate::scenario!(fourth, "4").planted(),
     ];
 
     fn names(words: &[&str], from: Origin) -> (Vec<&'static str>, Vec<&'static str>) {
@@ -87,6 +95,11 @@ mod tests {
     fn the_smoke_is_the_same_with_either_sidecar() {
         assert_eq!(names(&["--smoke"], Origin::Engine), (vec!["one"], vec![]));
         assert_eq!(names(&["--smoke"], Origin::Double), (vec!["one"], vec![]));
+    }
+
+    #[test]
+    fn what_is_made_to_fail_runs_only_by_its_flag() {
+        assert_eq!(names(&["--planted"], Origin::Engine), (vec!["fourth"], vec![]));
     }
 
     #[test]

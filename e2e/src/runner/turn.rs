@@ -217,6 +217,7 @@ async fn on_a_thread(scenario: Scenario, case: Case, stopped: watch::Receiver<bo
     let runtime = tokio::runtime::Handle::current();
     let (sender, receiver) = oneshot::channel();
     let body = move || {
+        PANIC.set(Some(None));
         let ended = runtime.block_on(async {
             let run = AssertUnwindSafe((scenario.run)(&case)).catch_unwind();
             tokio::select! {
@@ -244,20 +245,91 @@ async fn on_a_thread(scenario: Scenario, case: Case, stopped: watch::Receiver<bo
 }
 
 thread_local! {
-    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+    /// The last panic of a scenario's thread; on other threads there is no place for one.
+    static PANIC: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Keeps message and place of a panic, which its payload lacks.
+/// Keeps message and place of a scenario's panic, which its payload lacks, and prints other panics as ever.
 pub(super) fn remember_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        PANIC.with_borrow_mut(|last| *last = Some(panic.to_string()));
-        before(panic);
+        PANIC.with_borrow_mut(|last| match last {
+            Some(last) => *last = Some(panic.to_string()),
+            None => before(panic),
+        });
     }));
 }
 
 fn panicked(payload: &(dyn Any + Send)) -> String {
     let message = payload.downcast_ref::<String>().cloned();
     let message = message.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-    PANIC.take().or(message).unwrap_or_else(|| "a panic without a message".into())
+    PANIC.take().flatten().or(message).unwrap_or_else(|| "a panic without a message".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::Client;
+
+    use super::*;
+    use crate::engine::Engine;
+    use crate::scenario;
+    use crate::stage::Stage;
+    use crate::stage::tests::stage;
+
+    async fn passes(_: &Case) -> Result<()> {
+        Ok(())
+    }
+
+    async fn fails(_: &Case) -> Result<()> {
+        Err(anyhow::anyhow!("inner")).context("outer")
+    }
+
+    async fn panics(case: &Case) -> Result<()> {
+        assert_eq!(case.name(), "another", "on purpose");
+        Ok(())
+    }
+
+    async fn hangs(_: &Case) -> Result<()> {
+        std::future::pending().await
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a scenario that blocks is what is looked at")]
+    async fn blocks(_: &Case) -> Result<()> {
+        std::thread::sleep(Duration::from_secs(60));
+        Ok(())
+    }
+
+    async fn ended(scenario: Scenario, stopped: bool) -> Ended {
+        let folder = tempfile::tempdir().unwrap();
+        let stage = Stage { report: folder.path().into(), ..stage(&[]) };
+        let config = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+        let cluster = Cluster {
+            client: Client::try_from(config).unwrap(),
+            engine: Engine::new(&stage),
+            stage: Arc::new(stage),
+        };
+        let case = Case::new(&cluster, scenario.name, 1).unwrap();
+        let (_sender, stopped) = watch::channel(stopped);
+        on_a_thread(scenario, case, stopped).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_scenario_ends_by_an_error_a_panic_or_its_time() {
+        let second = Duration::from_secs(1);
+        assert_eq!(ended(scenario!(passes, ""), false).await, Ended::Passed);
+        assert_eq!(ended(scenario!(fails, ""), false).await, Ended::Failed("outer: inner".into()));
+        assert_eq!(ended(scenario!(hangs, "").within(second), false).await, Ended::Hung);
+        assert_eq!(ended(scenario!(hangs, ""), true).await, Ended::Interrupted);
+        remember_panics();
+        let Ended::Failed(told) = ended(scenario!(panics, ""), false).await else { panic!("no failure") };
+        assert!(told.contains("on purpose") && told.contains("turn.rs"), "{told}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn one_that_blocks_its_thread_holds_up_nobody() {
+        let begun = Instant::now();
+        let within = Duration::from_millis(100);
+        assert_eq!(ended(scenario!(blocks, "").within(within), false).await, Ended::Hung);
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
 }

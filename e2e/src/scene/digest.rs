@@ -29,9 +29,7 @@ pub(super) fn digest(case: &Case, pods: &[Pod]) -> String {
     section(&mut lines, "last ends of main containers", ended.collect());
     section(&mut lines, "wrappers", case.timeline().last_words());
     let events = fs::read_to_string(case.folder().join(EVENTS)).unwrap_or_default();
-    let warnings: Vec<String> =
-        events.lines().filter(|line| line.contains(" Warning ")).map(str::to_owned).collect();
-    section(&mut lines, "warnings", last(warnings, WARNINGS));
+    section(&mut lines, "warnings", last(warnings(&events), WARNINGS));
     for log in newest_logs(&case.folder().join("logs")) {
         let text = fs::read(&log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -41,6 +39,22 @@ pub(super) fn digest(case: &Case, pods: &[Pod]) -> String {
     }
     lines.push(format!("all of it: {}", case.folder().display()));
     lines.join("\n")
+}
+
+/// Warnings among the lines of events; of one that was counted up only the last.
+fn warnings(events: &str) -> Vec<String> {
+    // Time, type, object, reason, count, message.
+    let key = |line: &str| {
+        let words: Vec<&str> = line.splitn(6, ' ').collect();
+        words.iter().enumerate().filter(|(place, _)| ![0, 4].contains(place)).map(|(_, word)| *word).collect()
+    };
+    let mut kept: Vec<(Vec<&str>, &str)> = Vec::new();
+    for line in events.lines().filter(|line| line.split(' ').nth(1) == Some("Warning")) {
+        let key: Vec<&str> = key(line);
+        kept.retain(|(other, _)| *other != key);
+        kept.push((key, line));
+    }
+    kept.into_iter().map(|(_, line)| line.to_owned()).collect()
 }
 
 fn section(lines: &mut Vec<String>, title: &str, content: Vec<String>) {
@@ -90,6 +104,13 @@ mod tests {
         assert!(long.ends_with('…') && long.chars().count() == WIDTH);
         assert_eq!(last(vec![1, 2, 3], 2), [2, 3]);
         assert_eq!(last(vec![1], 2), [1]);
+    }
+
+    #[test]
+    fn an_event_that_is_counted_up_is_told_once() {
+        let events = "t1 Warning pod/a BackOff x1: m n\nt1 Normal pod/a Pulled x1: m\n\
+                      t2 Warning pod/b BackOff x1: m\nt3 Warning pod/a BackOff x2: m n\n";
+        assert_eq!(warnings(events), ["t2 Warning pod/b BackOff x1: m", "t3 Warning pod/a BackOff x2: m n"]);
     }
 
     #[test]

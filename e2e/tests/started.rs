@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The etcd-wrapper authors
+// SPDX-License-Identifier: Apache-2.0
+//! Where most scenarios begin: an Etcd that is up, with a client beside it, and a key that must outlive what follows.
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::case::Case;
+use e2e::druid::{Builder, Etcd};
+use e2e::toolbox::Toolbox;
+
+/// One member: a quarter of a minute is the probe's own delay.
+pub(crate) const ONE: Duration = Duration::from_secs(180);
+/// Three members: the real sidecar needs two minutes to add the others.
+pub(crate) const THREE: Duration = Duration::from_secs(300);
+/// From a fault to a pod that is ready again.
+pub(crate) const AGAIN: Duration = Duration::from_secs(120);
+
+const KEPT: &str = "kept";
+
+/// An Etcd with a client and a key.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) etcd: Etcd,
+    pub(crate) toolbox: Toolbox,
+}
+
+/// One member.
+pub(crate) async fn one(case: &Case) -> Result<Started> {
+    start(case.etcd("one"), ONE).await
+}
+
+/// Three members, all ready.
+pub(crate) async fn three(case: &Case) -> Result<Started> {
+    start(case.etcd("tri").replicas(3), THREE).await
+}
+
+/// Whatever is asked for.
+pub(crate) async fn start(builder: Builder, limit: Duration) -> Result<Started> {
+    let etcd = builder.create().await?;
+    etcd.ready(limit).await?;
+    let toolbox = Toolbox::start(&etcd).await?;
+    toolbox.put_and_get(KEPT, "since the start").await?;
+    Ok(Started { etcd, toolbox })
+}
+
+impl Started {
+    /// The key from the start is there, and new ones can be written.
+    pub(crate) async fn serves(&self, key: &str) -> Result<()> {
+        let kept = self.toolbox.etcdctl(&["get", KEPT, "--print-value-only"]).await?;
+        ensure!(kept.trim() == "since the start", "what was written at the start reads as {kept:?}");
+        self.toolbox.put_and_get(key, "written").await
+    }
+}
