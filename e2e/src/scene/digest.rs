@@ -43,14 +43,11 @@ pub(super) fn digest(case: &Case, pods: &[Pod]) -> String {
 
 /// Warnings among the lines of events; of one that was counted up only the last.
 fn warnings(events: &str) -> Vec<String> {
-    // Time, type, object, reason, count, message.
-    let key = |line: &str| {
-        let words: Vec<&str> = line.splitn(6, ' ').collect();
-        words.iter().enumerate().filter(|(place, _)| ![0, 4].contains(place)).map(|(_, word)| *word).collect()
-    };
     let mut kept: Vec<(Vec<&str>, &str)> = Vec::new();
     for line in events.lines().filter(|line| line.split(' ').nth(1) == Some("Warning")) {
-        let key: Vec<&str> = key(line);
+        // Time, type, object, reason, count, message: all but the time and the count.
+        let words = line.splitn(6, ' ').enumerate();
+        let key: Vec<&str> = words.filter(|(place, _)| ![0, 4].contains(place)).map(|(_, word)| word).collect();
         kept.retain(|(other, _)| *other != key);
         kept.push((key, line));
     }
