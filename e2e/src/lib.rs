@@ -7,7 +7,7 @@
 //! - [`case`], [`namespace`], [`pki`], [`timeline`], [`observe`], [`scene`]: one run of one scenario, and its evidence
 //! - [`druid`], [`member`], [`wrapper`], [`toolbox`], [`forward`]: an Etcd, its members, and how to talk to them
 //! - [`fault`], [`wait`]: what goes wrong on purpose, and the one way to wait
-//! - [`etcd`], [`traffic`], [`history`]: an etcd client, recorded operations, and whether they were linearizable
+//! - [`load`], [`etcd`], [`traffic`], [`history`]: clients during a scenario, and whether what they were told was linearizable
 pub mod case;
 pub mod cluster;
 pub mod druid;
@@ -16,6 +16,7 @@ pub mod etcd;
 pub mod fault;
 pub mod forward;
 pub mod history;
+pub mod load;
 pub mod member;
 pub mod namespace;
 pub mod observe;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::case::Case;
 use e2e::druid::Etcd;
+use e2e::load::Load;
 use e2e::member::{Member, brief};
 use e2e::scenario;
 use e2e::scenario::Scenario;
@@ -33,6 +34,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 ];
 
 const BOOTSTRAP: Duration = Duration::from_secs(300);
+const SOON: Duration = Duration::from_secs(60);
 const ROLL: Duration = Duration::from_secs(600);
 /// Three turns, each with a start of etcd; by api.md a turn may wait 60 s and 30 s for each voter.
 const TURNS: Duration = Duration::from_secs(240);
@@ -40,13 +42,14 @@ const TURNS: Duration = Duration::from_secs(240);
 async fn e19_three_restarts_at_once_go_in_turn(case: &Case) -> Result<()> {
     let etcd = case.etcd("tri").replicas(3).create().await?;
     etcd.all_members_ready(BOOTSTRAP).await?;
-    let toolbox = Toolbox::start(&etcd).await?;
+    let load = Load::start(&etcd).await?;
     restart_all_in_turn(&etcd).await?;
     for member in etcd.members() {
         ensure!(member.restarts().await? == 0, "container of {} was restarted", member.pod());
     }
     etcd.all_members_ready(BOOTSTRAP).await?;
-    toolbox.put_and_get("after", "1").await
+    load.served(SOON).await?;
+    load.judge().await.map(drop)
 }
 
 async fn e1_e2_a_stop_call_ends_the_process_once(case: &Case) -> Result<()> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::case::Case;
 use e2e::druid::Etcd;
+use e2e::load::Load;
 use e2e::member::{Member, brief};
 use e2e::pki::Use;
 use e2e::scenario;
@@ -40,6 +41,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 ];
 
 const BOOTSTRAP: Duration = Duration::from_secs(300);
+const SOON: Duration = Duration::from_secs(60);
 /// A roll of three pods, each with two starts of etcd.
 const ROLL: Duration = Duration::from_secs(600);
 /// The kubelet looks at secrets about once a minute, with a cache of about another; the wrapper every 10 s.
@@ -68,7 +70,7 @@ async fn e1_peer_tls_is_switched_on_in_a_running_cluster(case: &Case) -> Result<
     let mut etcd = case.etcd("peers").replicas(3).create().await?;
     etcd.all_members_ready(BOOTSTRAP).await?;
     let toolbox = Toolbox::start(&etcd).await?;
-    toolbox.put_and_get("before", "1").await?;
+    let load = Load::start(&etcd).await?;
     announce_roll(case, &etcd);
     etcd.switch_peer_tls_on().await?;
     let members = ["member", "list", "--write-out=simple"];
@@ -86,9 +88,8 @@ async fn e1_peer_tls_is_switched_on_in_a_running_cluster(case: &Case) -> Result<
             })
             .await?;
     }
-    let kept = toolbox.etcdctl(&["get", "before", "--print-value-only"]).await?;
-    ensure!(kept.trim() == "1", "what was written before reads as {kept:?}");
-    toolbox.put_and_get("after", "2").await
+    load.served(SOON).await?;
+    load.judge().await.map(drop)
 }
 
 async fn client_tls_is_switched_on_in_a_running_cluster(case: &Case) -> Result<()> {

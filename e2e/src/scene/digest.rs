@@ -47,7 +47,8 @@ fn warnings(events: &str) -> Vec<String> {
     for line in events.lines().filter(|line| line.split(' ').nth(1) == Some("Warning")) {
         // Time, type, object, reason, count, message: all but the time and the count.
         let words = line.splitn(6, ' ').enumerate();
-        let key: Vec<&str> = words.filter(|(place, _)| ![0, 4].contains(place)).map(|(_, word)| word).collect();
+        let key: Vec<&str> =
+            words.filter(|(place, _)| ![0, 4].contains(place)).map(|(_, word)| word).collect();
         kept.retain(|(other, _)| *other != key);
         kept.push((key, line));
     }
