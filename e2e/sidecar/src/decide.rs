@@ -14,6 +14,8 @@
 //! | silent, a member lease is held | | absent, spoilt | refuse: the cluster exists, and must be asked first |
 //! | silent, leases cannot be read | | absent, spoilt | refuse: nobody knows |
 //! | silent, no lease was ever held | | absent, spoilt | begin anew, with all others |
+use std::fmt;
+
 use crate::etcd::Member;
 
 /// What the data directory looks like.
@@ -60,6 +62,18 @@ pub(crate) enum Step {
     Join { leave: Option<u64> },
     /// Nothing: it is not safe now. The initialization fails, the wrapper asks again.
     Refuse(&'static str),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => write!(f, "keep the data"),
+            Self::Begin => write!(f, "begin without data"),
+            Self::Join { leave: Some(id) } => write!(f, "leave as {id:x}, and join as a learner"),
+            Self::Join { leave: None } => write!(f, "join as a learner"),
+            Self::Refuse(why) => write!(f, "refuse: {why}"),
+        }
+    }
 }
 
 /// The member that is meant by a name or, as long as etcd does not know its name, by a URL.

@@ -169,7 +169,11 @@ async fn connect(endpoint: &Endpoint, credentials: &Credentials) -> anyhow::Resu
         let (host, tls) = (host.clone(), tls.clone());
         async move { open(&host, port, tls).await.map(TokioIo::new) }
     });
-    target.connect_with_connector(dialler).await.with_context(|| format!("connect to {url}"))
+    target.connect_with_connector(dialler).await.map_err(|error| {
+        // What stands around the cause says no more than that there is one.
+        let cause = anyhow::Error::from(error);
+        anyhow!("connect to {url}: {}", cause.root_cause())
+    })
 }
 
 async fn open(host: &str, port: u16, tls: Option<Arc<ClientConfig>>) -> std::io::Result<Box<dyn Stream>> {

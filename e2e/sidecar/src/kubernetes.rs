@@ -95,7 +95,10 @@ async fn limited<T>(
     asking: impl Future<Output = Result<T, kube::Error>>,
 ) -> anyhow::Result<T> {
     match tokio::time::timeout(LIMIT, asking).await {
-        Ok(answer) => answer.with_context(|| format!("{verb} {name} at the API server")),
+        Ok(Ok(answer)) => Ok(answer),
+        // The rest of the answer says the same again.
+        Ok(Err(kube::Error::Api(refusal))) => Err(anyhow!("{verb} {name}: {}", refusal.message)),
+        Ok(Err(error)) => Err(error).with_context(|| format!("{verb} {name} at the API server")),
         Err(_) => Err(anyhow!("{verb} {name}: no answer from the API server within {LIMIT:?}")),
     }
 }

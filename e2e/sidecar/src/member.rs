@@ -135,7 +135,7 @@ impl LocalMember {
             "initialization ({mode:?}): data {data:?}, leases {held:?}, {}",
             told(members.as_deref())
         ));
-        tell(&format!("initialization: {step:?}"));
+        tell(&format!("initialization: {step}"));
         self.joining.store(false, Ordering::Release);
         match step {
             Step::Keep => Ok(()),
