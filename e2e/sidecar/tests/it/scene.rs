@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use doubles::ports::ReservedPort;
@@ -17,6 +18,9 @@ use tempfile::TempDir;
 use crate::api_server::ApiServer;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// The second byte of the next address, the others are the process's.
+static NEXT: AtomicU8 = AtomicU8::new(100);
 
 pub(crate) struct Member {
     pub(crate) name: String,
@@ -31,16 +35,19 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn new(name: &str, host: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let host = format!("127.{}.{high}.{}", NEXT.fetch_add(1, Ordering::Relaxed), low.clamp(1, 254));
         let port = || ReservedPort::at(format!("{host}:0").parse().unwrap()).unwrap();
-        let any = ReservedPort::at("0.0.0.0:0".parse().unwrap()).unwrap();
+        let (client, peer) = (port(), port());
+        let http = ReservedPort::at("0.0.0.0:0".parse().unwrap()).unwrap();
         Self {
             name: name.into(),
-            host: host.into(),
+            host,
             folder: tempfile::tempdir().unwrap(),
-            client: port(),
-            peer: port(),
-            http: any,
+            client,
+            peer,
+            http,
             etcd: None,
             sidecar: None,
         }

@@ -10,9 +10,9 @@ use crate::scene::{LIMIT, Member};
 /// Nobody listens there.
 const NOBODY: &str = "http://127.0.0.1:9";
 
-fn lonely(api: &ApiServer, host: &str) -> Member {
-    let mut member = Member::new("m-1", host);
-    let other = ("m-0".to_owned(), "http://127.0.44.9:1".to_owned());
+fn lonely(api: &ApiServer) -> Member {
+    let mut member = Member::new("m-1");
+    let other = ("m-0".to_owned(), "http://127.0.0.1:9".to_owned());
     member.config_map(&[other, member.lists()], &member.peer_url());
     member.start_sidecar(api, NOBODY);
     member
@@ -21,7 +21,7 @@ fn lonely(api: &ApiServer, host: &str) -> Member {
 #[test]
 fn a_silent_cluster_is_begun_once_and_never_begun_anew() {
     let api = ApiServer::with_leases(&["m-0", "m-1"]);
-    let member = lonely(&api, "127.0.44.1");
+    let member = lonely(&api);
     assert_eq!(member.initialize(), "Successful", "{}", member.log());
     let (code, config) = member.get("/config");
     assert!(code == 200 && config.contains("initial-cluster-state: new\n"), "{config}");
@@ -33,14 +33,14 @@ fn a_silent_cluster_is_begun_once_and_never_begun_anew() {
 fn without_the_api_server_there_is_no_config() {
     let api = ApiServer::with_leases(&["m-0", "m-1"]);
     api.forget_set();
-    let member = lonely(&api, "127.0.45.1");
+    let member = lonely(&api);
     assert_eq!(member.get("/config").0, 500);
 }
 
 #[test]
 fn a_sidecar_ends_at_once_by_sigterm() {
     let api = ApiServer::with_leases(&["m-0", "m-1"]);
-    let mut member = lonely(&api, "127.0.46.1");
+    let mut member = lonely(&api);
     assert_eq!(member.get("/initialization/start?mode=full").0, 200);
     let mut sidecar = member.sidecar.take().unwrap();
     kill_process(Pid::from_child(&sidecar), Signal::TERM).unwrap();
