@@ -191,7 +191,9 @@ fn selection(tier: Option<Tier>) -> &'static [&'static str] {
     match tier {
         None => &[],
         Some(Tier::Unit) => &["--lib", "--bins"],
-        Some(Tier::Integration) => &["-E", "(package(etcd-wrapper) or package(e2e)) and binary(it)"],
+        Some(Tier::Integration) => {
+            &["-E", "(package(etcd-wrapper) or package(e2e) or package(cluster-sidecar)) and binary(it)"]
+        }
         Some(Tier::Kind) => unreachable!("it is no tier of nextest's"),
     }
 }
