@@ -66,7 +66,7 @@ async fn a10_a_sidecar_that_answers_500_touches_neither_etcd_nor_readiness(case:
     let member = etcd.member(0);
     let sidecar = member.wrapper().on_port(8080);
     let limit = Duration::from_secs(10);
-    let reply = Some(("application/yaml", b"{status: 500}".to_vec()));
+    let reply = Some(("application/yaml", b"{code: 500}".to_vec()));
     let told = sidecar.call(limit, Method::PUT, "/double/fault?route=all", reply).await?;
     ensure!(told.status.is_success(), "{}: {}", told.status, String::from_utf8_lossy(&told.body));
     let broken = sidecar.get("/initialization/status").await?;
