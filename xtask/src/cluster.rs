@@ -152,6 +152,7 @@ impl Cluster {
             .arg("--kubeconfig")
             .arg(&self.kubeconfig)
             .read()?;
+        self.set_temporary(false)?;
         match std::fs::remove_file(&self.kubeconfig) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("remove {}", self.kubeconfig.display()))
@@ -167,6 +168,27 @@ impl Cluster {
             eprintln!("kind export logs: {error:#}");
         }
         folder
+    }
+
+    /// Notes that it goes with the run that made it, or that it stays after all.
+    pub(crate) fn set_temporary(&self, temporary: bool) -> Result<()> {
+        let note = self.temporary_note();
+        let done = if temporary { File::create(&note).map(drop) } else { std::fs::remove_file(&note) };
+        match done {
+            Err(error) if temporary || error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("write or remove {}", note.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a run made it for itself. When nobody claims such a one, its run was cut off.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.temporary_note().exists()
+    }
+
+    fn temporary_note(&self) -> PathBuf {
+        self.kubeconfig.with_extension("temporary")
     }
 
     /// Claims it for this process; none if another run works on it.

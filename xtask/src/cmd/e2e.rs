@@ -136,7 +136,7 @@ fn all(args: &Args) -> Result<u8> {
         }
     };
     let clock = Clock::start();
-    let (cluster, claim) = claim(args.cluster.as_deref())?;
+    let (cluster, claim) = claim(&engine, args.cluster.as_deref())?;
     let mut made = false;
     let code = prepare(args, &engine, &cluster, &clock, &interrupt, &mut made)
         .and_then(|prepared| scenarios(args, &prepared, &interrupt));
@@ -146,6 +146,7 @@ fn all(args: &Args) -> Result<u8> {
         clock.say(&format!("removing cluster {}", cluster.name));
         cluster.delete()?;
     } else if made {
+        cluster.set_temporary(false)?;
         eprintln!("cluster {name} is kept: cargo xtask kind shell --name {name}", name = cluster.name);
     }
     drop(claim);
@@ -156,13 +157,16 @@ fn all(args: &Args) -> Result<u8> {
     code
 }
 
-/// The cluster of this run, claimed.
-fn claim(name: Option<&str>) -> Result<(Cluster, Claim)> {
+/// The cluster of this run, claimed: the one that was named, else the first of a few that is free and well.
+fn claim(engine: &Engine, name: Option<&str>) -> Result<(Cluster, Claim)> {
     if let Some(name) = name {
         let cluster = Cluster::named(name)?;
         let Some(claim) = cluster.claim()? else {
             bail!("cluster {name} is in use by another run; choose another --cluster");
         };
+        if let Some(why) = in_the_way(engine, &cluster)? {
+            bail!("an old cluster is in the way: {why}; remove it: cargo xtask kind down --name {name}");
+        }
         return Ok((cluster, claim));
     }
     for number in 1..10 {
@@ -171,12 +175,37 @@ fn claim(name: Option<&str>) -> Result<(Cluster, Claim)> {
             number => format!("{}-{number}", cluster::DEFAULT),
         };
         let cluster = Cluster::named(&name)?;
-        if let Some(claim) = cluster.claim()? {
-            return Ok((cluster, claim));
+        let Some(claim) = cluster.claim()? else {
+            eprintln!("cluster {name} is in use by another run");
+            continue;
+        };
+        match in_the_way(engine, &cluster)? {
+            None => return Ok((cluster, claim)),
+            Some(why) => eprintln!("{why}; remove it: cargo xtask kind down --name {name}"),
         }
-        eprintln!("cluster {name} is in use by another run");
     }
-    bail!("nine runs have a cluster each; wait for one, or name another: --cluster NAME")
+    bail!(
+        "nine clusters are in use or in the way; `cargo xtask kind status` lists them; or name another: --cluster NAME"
+    )
+}
+
+/// Why a cluster that we claim cannot be used; none if it can be, or can be made. What a run that was cut off had made
+/// for itself is removed.
+fn in_the_way(engine: &Engine, cluster: &Cluster) -> Result<Option<String>> {
+    let state = cluster.state(engine)?;
+    if state != State::Absent && cluster.is_temporary() {
+        eprintln!("removing cluster {}, which a run that was cut off had made", cluster.name);
+        cluster.delete()?;
+        return Ok(None);
+    }
+    Ok(match state {
+        State::Absent | State::Up(_) => None,
+        State::Stopped(state) => Some(format!("the node of cluster {} is {state}", cluster.name)),
+        State::Deaf(why) => {
+            let why = why.lines().next_back().unwrap_or_default();
+            Some(format!("the API server of cluster {} does not answer ({why})", cluster.name))
+        }
+    })
 }
 
 /// What the scenarios' program is started with.
@@ -203,21 +232,13 @@ fn prepare(
     let mut found = images::collect(engine, &wanted, &args.images, args.allow_double, &target, clock)?;
     interrupt.check()?;
 
-    match cluster.state(engine)? {
-        State::Up(version) => clock.say(&format!("cluster {} is up, Kubernetes {version}", cluster.name)),
-        State::Absent => {
-            *made = true;
-            cluster.create(engine)?;
-            clock.say(&format!("cluster {} is made", cluster.name));
-        }
-        State::Stopped(state) => bail!(
-            "an old cluster is in the way: the node of {name} is {state}; remove it: cargo xtask kind down --name {name}",
-            name = cluster.name
-        ),
-        State::Deaf(why) => bail!(
-            "an old cluster is in the way: the API server of {name} does not answer ({why}); remove it: cargo xtask kind down --name {name}",
-            name = cluster.name
-        ),
+    if let State::Up(version) = cluster.state(engine)? {
+        clock.say(&format!("cluster {} is up, Kubernetes {version}", cluster.name));
+    } else {
+        *made = true;
+        cluster.set_temporary(true)?;
+        cluster.create(engine)?;
+        clock.say(&format!("cluster {} is made", cluster.name));
     }
     let State::Up(kubernetes) = cluster.state(engine)? else {
         bail!("cluster {} was made, and its API server does not answer", cluster.name);
