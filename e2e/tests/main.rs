@@ -5,11 +5,13 @@ mod agent;
 mod change;
 mod first;
 mod neighbours;
+mod network;
 mod planted;
 mod processes;
 mod started;
 mod stopping;
 mod tls;
+mod volumes;
 
 use std::process::ExitCode;
 
@@ -19,10 +21,12 @@ fn main() -> ExitCode {
         agent::SCENARIOS,
         change::SCENARIOS,
         neighbours::SCENARIOS,
+        network::SCENARIOS,
         planted::SCENARIOS,
         processes::SCENARIOS,
         stopping::SCENARIOS,
         tls::SCENARIOS,
+        volumes::SCENARIOS,
     ];
     e2e::runner::main(groups.concat().leak())
 }
