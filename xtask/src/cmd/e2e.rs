@@ -47,9 +47,9 @@ pub(crate) struct Args {
     /// Only the few scenarios that show the most
     #[arg(long)]
     smoke: bool,
-    /// Only scenarios whose name contains this
+    /// Only scenarios whose name contains this; may be repeated: any of them
     #[arg(long, value_name = "TEXT")]
-    filter: Option<String>,
+    filter: Vec<String>,
     /// Only this part of them, such as 1/2
     #[arg(long, value_name = "PART/OF")]
     shard: Option<String>,
@@ -105,7 +105,7 @@ pub(crate) fn smoke() -> Result<u8> {
     all(&Args {
         what: None,
         smoke: true,
-        filter: None,
+        filter: Vec::new(),
         shard: None,
         seed: None,
         keep: Keep::Never,
@@ -276,7 +276,9 @@ fn scenarios(args: &Args, prepared: &Prepared, interrupt: &Interrupt) -> Result<
             words.push(value.into());
         }
     };
-    add("--filter", args.filter.clone());
+    for text in &args.filter {
+        add("--filter", Some(text.clone()));
+    }
     add("--shard", args.shard.clone());
     add("--keep", Some(args.keep.as_str().to_owned()));
     words.extend(args.smoke.then(|| "--smoke".into()));
