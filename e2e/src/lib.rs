@@ -8,6 +8,12 @@
 //! - [`druid`], [`member`], [`wrapper`], [`toolbox`], [`forward`]: an Etcd, its members, and how to talk to them
 //! - [`fault`], [`wait`]: what goes wrong on purpose, and the one way to wait
 //! - [`load`], [`etcd`], [`traffic`], [`history`]: clients during a scenario, and whether what they were told was linearizable
+//! - [`report`]: what a run brought, as a page and for machines
+
+// The example of a report is shared with its tests, and names this crate from outside.
+#[cfg(test)]
+extern crate self as e2e;
+
 pub mod case;
 pub mod cluster;
 pub mod druid;
@@ -22,6 +28,7 @@ pub mod namespace;
 pub mod observe;
 pub mod outcome;
 pub mod pki;
+pub mod report;
 pub mod runner;
 pub mod scenario;
 pub mod scene;

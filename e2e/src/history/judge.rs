@@ -125,6 +125,19 @@ fn gaps(history: &History, by_key: &BTreeMap<&str, Vec<&Op>>) -> Vec<String> {
 }
 
 impl Judgement {
+    /// The verdict and what it rests on, in one line.
+    pub fn summary(&self) -> String {
+        let verdict = match self.verdict {
+            Verdict::Linearizable => "history: linearizable, all acknowledged writes are there",
+            Verdict::Violated(_) => "history: NOT linearizable",
+            Verdict::Undecided(_) => "history: undecided",
+        };
+        let Self { keys, writes, reads, failed, unknown, .. } = self;
+        format!(
+            "{verdict}; {keys} keys, {writes} writes, {reads} reads, {failed} refused, {unknown} without an answer"
+        )
+    }
+
     /// For scenarios: nothing but a good history passes.
     ///
     /// # Errors
@@ -139,16 +152,7 @@ impl Judgement {
 
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.verdict {
-            Verdict::Linearizable => "history: linearizable, all acknowledged writes are there",
-            Verdict::Violated(_) => "history: NOT linearizable",
-            Verdict::Undecided(_) => "history: undecided",
-        })?;
-        let Self { keys, writes, reads, failed, unknown, .. } = self;
-        write!(
-            f,
-            "; {keys} keys, {writes} writes, {reads} reads, {failed} refused, {unknown} without an answer"
-        )?;
+        f.write_str(&self.summary())?;
         match &self.verdict {
             Verdict::Linearizable => Ok(()),
             Verdict::Violated(violations) => violations
