@@ -1,16 +1,12 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! What a run brought, for people and for machines: `results.json`, `junit.xml`, and `index.html`, one page that needs
-//! nothing else. Judges no scenario: it says what it is told, and first of all what the whole run is worth. A run in
-//! which nothing ran is a failure.
-//!
-//! A scenario hands its [`Recorder`] to whatever watches and breaks things; what it recorded becomes the timeline of its
-//! [`Case`]. [`Run`] holds all cases and the [`Stage`] on which they played.
+//! What a run brought: `index.html`, one page for people that needs nothing else, and `junit.xml` for machines; all there
+//! is to know stands in the runner's own `results.json`. Judges no scenario: it says what it is told, and first of all
+//! what the whole run is worth. A run in which nothing ran is a failure.
+mod gather;
 mod junit;
-mod millis;
 mod model;
 mod page;
-mod recorder;
 mod sample;
 mod terminal;
 #[cfg(test)]
@@ -22,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+pub use self::gather::gather;
 pub use self::model::{Case, Fact, Image, Note, Origin, Outcome, Run, Stage, Tail};
-pub use self::recorder::{OpenFault, Recorder};
 pub use self::sample::{MOST_POINTS, sample};
 pub use self::terminal::table;
 pub use self::timeline::{
@@ -31,7 +27,7 @@ pub use self::timeline::{
 };
 pub use self::verdict::Standing;
 
-/// Writes all three files into `folder`, which is made if it is missing, and returns the page's path. What was there
+/// Writes both files into `folder`, which is made if it is missing, and returns the page's path. What was there
 /// under these names is replaced.
 ///
 /// # Errors
@@ -43,7 +39,6 @@ pub fn write(run: &Run, folder: &Path) -> Result<PathBuf> {
         std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
         Ok::<_, anyhow::Error>(path)
     };
-    put("results.json", &serde_json::to_string(run).context("results as JSON")?)?;
     put("junit.xml", &junit::text(run)?)?;
     put("index.html", &page::text(run))
 }

@@ -89,6 +89,8 @@ async fn run(args: &Args, table: &[Scenario]) -> Result<Exit> {
     if selection.can_run.is_empty() {
         show::line("nothing of what was selected can run here");
         keep(&mut |results| results.finished = Some(now()))?;
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        show::summary(&results, &folder)?;
         return Ok(Exit::NothingRan);
     }
 
@@ -141,7 +143,7 @@ async fn run(args: &Args, table: &[Scenario]) -> Result<Exit> {
         results.interrupted = *stopped.borrow();
     })?;
     let results = results.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    show::summary(&results, &cluster.stage.report);
+    show::summary(&results, &cluster.stage.report)?;
     Ok(results.exit())
 }
 

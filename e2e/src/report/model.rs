@@ -1,27 +1,23 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! What a report is made of. These are the shapes of `results.json`; times in it are milliseconds.
+//! What a report is made of.
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::millis;
 use super::timeline::Timeline;
 
 /// One run of the suite.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Run {
     pub stage: Stage,
     /// When it began, as `2026-01-31T12:00:00Z`.
     pub begun: String,
-    #[serde(with = "millis")]
     pub took: Duration,
     /// In the order in which they ran.
     pub cases: Vec<Case>,
 }
 
 /// On what the scenarios played.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Stage {
     pub images: Vec<Image>,
     /// The cluster's version: `v1.34.4`.
@@ -37,14 +33,14 @@ pub struct Stage {
 }
 
 /// One line about the machine.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Fact {
     pub name: String,
     pub value: String,
 }
 
 /// One image that was used.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Image {
     /// What it is there for: `wrapper`, `sidecar`, `druid`, `node`.
     pub role: String,
@@ -56,8 +52,7 @@ pub struct Image {
 }
 
 /// Where an image came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was in the local engine.
     Engine,
@@ -69,32 +64,25 @@ pub enum Origin {
 }
 
 /// One scenario.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Case {
     pub name: String,
     pub outcome: Outcome,
     /// When it began, as in [`Run`].
     pub begun: String,
-    #[serde(with = "millis")]
     pub took: Duration,
     /// Why it failed, or what it waited for when it hung: with all causes, in as many lines as it takes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Folder of everything that was kept, as a path below the report's own folder if it lies there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
     /// What was done and seen, in order.
-    #[serde(default)]
     pub notes: Vec<Note>,
     /// The ends of the logs that matter; all of them lie with the evidence.
-    #[serde(default)]
     pub logs: Vec<Tail>,
-    #[serde(default)]
     pub timeline: Timeline,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Passed,
     Failed,
@@ -105,15 +93,14 @@ pub enum Outcome {
 }
 
 /// Something that was done or seen, since the scenario began.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    #[serde(with = "millis")]
     pub at: Duration,
     pub text: String,
 }
 
 /// The end of a log.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Tail {
     /// `etcd-0/etcd`
     pub name: String,

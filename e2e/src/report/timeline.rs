@@ -3,32 +3,27 @@
 //! What went on during a scenario, along its time. All times count from its beginning.
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::millis;
 use crate::history::{Judgement, Verdict};
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// In the order in which they were first seen.
     pub members: Vec<MemberLine>,
     pub leaders: Vec<LeaderChange>,
     pub faults: Vec<Fault>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Traffic>,
 }
 
 /// How one member fared.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct MemberLine {
     pub name: String,
     pub phases: Vec<PhaseChange>,
 }
 
 /// From when on a member was what.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseChange {
-    #[serde(with = "millis")]
     pub at: Duration,
     /// The wrapper's word for it, or `gone` while nobody answers.
     pub phase: String,
@@ -36,9 +31,8 @@ pub struct PhaseChange {
 }
 
 /// From when on a member led.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaderChange {
-    #[serde(with = "millis")]
     pub at: Duration,
     /// None: nobody, as far as could be seen.
     pub member: Option<String>,
@@ -46,18 +40,16 @@ pub struct LeaderChange {
 }
 
 /// Something that was broken on purpose.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    #[serde(with = "millis")]
     pub from: Duration,
     /// The same as `from`: it took no time, as a kill does. None: it lasted to the end.
-    #[serde(with = "millis::option")]
     pub to: Option<Duration>,
     pub label: String,
 }
 
 /// What clients saw.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Traffic {
     /// Some of the calls; see [`super::sample`].
     pub points: Vec<Point>,
@@ -66,32 +58,15 @@ pub struct Traffic {
     pub judgement: Judgement,
 }
 
-/// One call. In files it is `[at, took, outcome]`, since there are thousands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Listed", into = "Listed")]
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub at: Duration,
     pub took: Duration,
     pub outcome: PointOutcome,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Listed(#[serde(with = "millis")] Duration, #[serde(with = "millis")] Duration, PointOutcome);
-
-impl From<Listed> for Point {
-    fn from(Listed(at, took, outcome): Listed) -> Self {
-        Self { at, took, outcome }
-    }
-}
-
-impl From<Point> for Listed {
-    fn from(Point { at, took, outcome }: Point) -> Self {
-        Self(at, took, outcome)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointOutcome {
     Read,
     Write,

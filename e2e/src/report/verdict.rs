@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! What a whole run is worth, in one line and as an exit code.
+//! What a whole run is worth, in one line.
 use std::fmt::Write as _;
 
 use super::model::{Case, Image, Outcome, Run};
@@ -15,17 +15,6 @@ pub enum Standing {
     Failed,
     /// Nothing ran: a failure too, for it shows nothing.
     Empty,
-}
-
-impl Standing {
-    pub fn exit_code(self) -> u8 {
-        match self {
-            Self::Passed => 0,
-            Self::Failed => 1,
-            Self::Partly => 3,
-            Self::Empty => 4,
-        }
-    }
 }
 
 impl Run {

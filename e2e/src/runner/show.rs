@@ -1,11 +1,15 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! What the program prints: plain lines, since logs of CI are read long afterwards. The only place that prints.
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
+use anyhow::Result;
+
 use super::select::Selection;
 use crate::outcome::{Exit, Results, Verdict};
+use crate::report;
 use crate::stage::Stage;
 
 #[expect(clippy::print_stdout, reason = "the program's own output")]
@@ -67,31 +71,17 @@ pub(super) fn indented(text: &str) {
     }
 }
 
-pub(super) fn summary(results: &Results, report: &Path) {
-    let count = |verdict| results.count(verdict);
-    let mut parts = vec![format!("{} passed", count(Verdict::Passed))];
-    for (verdict, word) in [
-        (Verdict::Failed, "failed"),
-        (Verdict::Hung, "hung"),
-        (Verdict::Missing, "could not run"),
-        (Verdict::Interrupted, "interrupted"),
-    ] {
-        if count(verdict) > 0 {
-            parts.push(format!("{} {word}", count(verdict)));
-        }
-    }
-    let took = Duration::from_millis(results.finished.unwrap_or(results.started) - results.started);
-    line(&format!("{} in {:.0} s; evidence: {}", parts.join(", "), took.as_secs_f64(), report.display()));
-    let bad = [Verdict::Failed, Verdict::Hung, Verdict::Missing];
-    for outcome in results.outcomes.iter().filter(|outcome| bad.contains(&outcome.verdict)) {
-        let first = outcome.reason.as_deref().and_then(|reason| reason.lines().next()).unwrap_or("");
-        line(&format!("  {:?} {}: {first}", outcome.verdict, outcome.name));
-    }
+/// Writes the page and the JUnit file, and shows the run as a table.
+pub(super) fn summary(results: &Results, folder: &Path) -> Result<()> {
+    let run = report::gather(results, folder);
+    let page = report::write(&run, folder)?;
+    line("");
+    line(report::table(&run, std::io::stdout().is_terminal()).trim_end());
+    line(&format!("page: {}", page.display()));
     match results.exit() {
-        Exit::Passed => line("passed"),
-        Exit::PartlyRan => line("passed, and NOT all that was selected ran"),
-        Exit::Failed => line("FAILED"),
-        Exit::NothingRan | Exit::Usage => line("NOTHING RAN"),
-        Exit::Interrupted => line("INTERRUPTED"),
+        Exit::Passed | Exit::Failed | Exit::NothingRan | Exit::Usage => {}
+        Exit::PartlyRan => line("passed, and NOT all that was selected ran: exit code 3"),
+        Exit::Interrupted => line("INTERRUPTED: what stands above is not all that was selected"),
     }
+    Ok(())
 }
