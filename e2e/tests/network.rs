@@ -56,7 +56,8 @@ async fn one_member_cut_off_is_unready_and_the_others_serve(case: &Case) -> Resu
     .await?;
     started.serves("meanwhile").await?;
     partition.heal().await?;
-    recovers(&started, &generations).await
+    recovers(&started, &generations).await?;
+    started.judge().await
 }
 
 async fn two_members_cut_off_are_quorum_lost_and_recover(case: &Case) -> Result<()> {
@@ -73,7 +74,8 @@ async fn two_members_cut_off_are_quorum_lost_and_recover(case: &Case) -> Result<
     let refused = started.toolbox.try_etcdctl(&["put", "meanwhile", "1"]).await?;
     ensure!(refused.code != 0, "a write was taken without a quorum");
     partition.heal().await?;
-    recovers(&started, &generations).await
+    recovers(&started, &generations).await?;
+    started.judge().await
 }
 
 async fn a_node_that_was_paused_goes_on(case: &Case) -> Result<()> {
@@ -89,7 +91,8 @@ async fn a_node_that_was_paused_goes_on(case: &Case) -> Result<()> {
     })
     .await?;
     paused.heal().await?;
-    recovers(&started, &generations).await
+    recovers(&started, &generations).await?;
+    started.judge().await
 }
 
 /// What each member's etcd is the how-manieth of its wrapper.

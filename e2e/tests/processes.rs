@@ -94,7 +94,8 @@ async fn a_frozen_etcd_is_unready_and_recovers(case: &Case) -> Result<()> {
     let after = member.status().await?["etcd"]["generation"].clone();
     ensure!(after == generation, "generation {after} after {generation}: etcd was started anew");
     started.serves("after").await?;
-    started.etcd.all_members_ready(AGAIN).await
+    started.etcd.all_members_ready(AGAIN).await?;
+    started.judge().await
 }
 
 async fn a_deleted_pod_comes_back_after_sanity(case: &Case) -> Result<()> {
@@ -109,7 +110,8 @@ async fn a_deleted_pod_comes_back_after_sanity(case: &Case) -> Result<()> {
     let validation = &status["bootstrap"]["validation"];
     ensure!(validation == "sanity", "validation {validation} after a clean end");
     started.serves("after").await?;
-    started.etcd.all_members_ready(AGAIN).await
+    started.etcd.all_members_ready(AGAIN).await?;
+    started.judge().await
 }
 
 async fn i9_each_pod_killed_in_turn_comes_back(case: &Case) -> Result<()> {
@@ -136,5 +138,5 @@ async fn i9_each_pod_killed_in_turn_comes_back(case: &Case) -> Result<()> {
     let keys = started.toolbox.etcdctl(&["get", "", "--prefix", "--keys-only"]).await?;
     let kept = keys.lines().filter(|key| key.contains("-tri-")).count();
     ensure!(kept == 30, "{kept} of the 30 keys that were written meanwhile are there");
-    Ok(())
+    started.judge().await
 }

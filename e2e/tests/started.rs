@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use e2e::case::Case;
 use e2e::druid::{Builder, Etcd};
+use e2e::load::Load;
 use e2e::toolbox::Toolbox;
 
 /// One member: a quarter of a minute is the probe's own delay.
@@ -17,11 +18,12 @@ pub(crate) const AGAIN: Duration = Duration::from_secs(120);
 
 const KEPT: &str = "kept";
 
-/// An Etcd with a client and a key.
+/// An Etcd with a client and a key; of three members also with traffic on all of them.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) etcd: Etcd,
     pub(crate) toolbox: Toolbox,
+    pub(crate) load: Option<Load>,
 }
 
 /// One member.
@@ -29,9 +31,11 @@ pub(crate) async fn one(case: &Case) -> Result<Started> {
     start(case.etcd("one"), ONE).await
 }
 
-/// Three members, all ready.
+/// Three members, all ready, and clients at work: [`Started::judge`] ends the scenario.
 pub(crate) async fn three(case: &Case) -> Result<Started> {
-    start(case.etcd("tri").replicas(3), THREE).await
+    let mut started = start(case.etcd("tri").replicas(3), THREE).await?;
+    started.load = Some(Load::start(&started.etcd).await?);
+    Ok(started)
 }
 
 /// Whatever is asked for.
@@ -40,7 +44,7 @@ pub(crate) async fn start(builder: Builder, limit: Duration) -> Result<Started> 
     etcd.ready(limit).await?;
     let toolbox = Toolbox::start(&etcd).await?;
     toolbox.put_and_get(KEPT, "since the start").await?;
-    Ok(Started { etcd, toolbox })
+    Ok(Started { etcd, toolbox, load: None })
 }
 
 impl Started {
@@ -49,5 +53,12 @@ impl Started {
         let kept = self.toolbox.etcdctl(&["get", KEPT, "--print-value-only"]).await?;
         ensure!(kept.trim() == "since the start", "what was written at the start reads as {kept:?}");
         self.toolbox.put_and_get(key, "written").await
+    }
+
+    /// The clients are served once more, and nothing that they were told was untrue.
+    pub(crate) async fn judge(self) -> Result<()> {
+        let Some(load) = self.load else { return Ok(()) };
+        load.served(AGAIN).await?;
+        load.judge().await.map(drop)
     }
 }

@@ -48,7 +48,7 @@ async fn a_full_volume_is_warned_of_and_recovers(case: &Case) -> Result<()> {
     let uid = member.uid().await?;
     let _small = case.faults().shrink_volume(&member, 224).await?;
     member.replaced(&uid, ONE).await?;
-    let started = Started { toolbox: e2e::toolbox::Toolbox::start(&etcd).await?, etcd };
+    let started = Started { toolbox: e2e::toolbox::Toolbox::start(&etcd).await?, etcd, load: None };
     started.toolbox.put_and_get("kept", "since the start").await?;
     case.allow_restarts(member.pod(), 10);
     let full = case.faults().fill_volume(&member).await?;
@@ -95,7 +95,8 @@ async fn i8_a_member_whose_volume_is_lost_rejoins(case: &Case) -> Result<()> {
     case.faults().lose_volume(&member).await?;
     started.serves("meanwhile").await?;
     member.replaced(&uid, REJOIN).await?;
-    rejoined(&started, &member, begun).await
+    rejoined(&started, &member, begun).await?;
+    started.judge().await
 }
 
 async fn a_removed_member_says_so_in_its_last_words(case: &Case) -> Result<()> {
@@ -116,7 +117,8 @@ async fn a_removed_member_says_so_in_its_last_words(case: &Case) -> Result<()> {
     // etcd may panic at that moment instead of ending in order.
     ensure!(record.code == 20 || record.code == 10, "exit {}: {told}", record.code);
     ensure!(told["code"] == record.code, "exit {}, and the record says {told}", record.code);
-    started.serves("meanwhile").await
+    started.serves("meanwhile").await?;
+    started.judge().await
 }
 
 /// Three members, of which one's data is damaged in the moment in which its etcd is killed.
@@ -134,7 +136,8 @@ async fn damaged(case: &Case, damage: Damage) -> Result<()> {
         Ok(Poll::when(restarts > 0, || format!("{restarts} restarts")))
     })
     .await?;
-    rejoined(&started, &member, begun).await
+    rejoined(&started, &member, begun).await?;
+    started.judge().await
 }
 
 /// The member is ready and votes, there are three, and what was written is there: in its own copy too.
