@@ -138,8 +138,14 @@ fn all(args: &Args) -> Result<u8> {
     let clock = Clock::start();
     let (cluster, claim) = claim(&engine, args.cluster.as_deref())?;
     let mut made = false;
-    let code = prepare(args, &engine, &cluster, &clock, &interrupt, &mut made)
-        .and_then(|prepared| scenarios(args, &prepared, &interrupt));
+    let code = match prepare(args, &engine, &cluster, &clock, &interrupt, &mut made) {
+        Ok(prepared) => scenarios(args, &prepared, &interrupt),
+        // Nothing was tried yet: that says nothing about the image.
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Ok(UNFIT)
+        }
+    };
     let failed = !matches!(&code, Ok(0 | 3));
     let kept = args.keep == Keep::Always || (args.keep == Keep::OnFailure && failed && !interrupt.came());
     if made && !kept {
