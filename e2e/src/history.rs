@@ -25,6 +25,8 @@ pub struct History {
     pub prefix: String,
     /// Of the random numbers: the same seed asks for the same things.
     pub seed: u64,
+    /// The zero of all times, in milliseconds since 1970.
+    pub began: u64,
     pub ops: Vec<Op>,
     pub end: End,
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The verbs of the end-to-end suite. It knows the product only as its users do: by image, HTTP and Kubernetes API.
 //!
-//! - [`stage`], [`cluster`], [`engine`]: what a run stands on
+//! - [`stage`], [`cluster`], [`engine`], [`host`]: what a run stands on
 //! - [`scenario`], [`runner`], [`outcome`]: what is run, and what came of it
 //! - [`case`], [`namespace`], [`pki`], [`timeline`], [`observe`], [`scene`]: one run of one scenario, and its evidence
 //! - [`druid`], [`member`], [`wrapper`], [`toolbox`], [`forward`]: an Etcd, its members, and how to talk to them
@@ -22,6 +22,7 @@ pub mod etcd;
 pub mod fault;
 pub mod forward;
 pub mod history;
+pub mod host;
 pub mod load;
 pub mod member;
 pub mod namespace;

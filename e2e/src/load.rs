@@ -17,6 +17,10 @@ use crate::pki::Use;
 use crate::timeline;
 use crate::traffic::{Plan, Target, Traffic};
 
+/// What a load leaves in the case's folder: the calls, and the verdict on them.
+pub const HISTORY: &str = "history.jsonl";
+pub const JUDGEMENT: &str = "judgement.json";
+
 /// The port of etcd's clients in etcd-druid's pods.
 const CLIENT_PORT: u16 = 2379;
 /// A few calls everywhere before anything is done.
@@ -49,7 +53,7 @@ impl Load {
     /// A member does not answer, or the cluster takes no writes.
     pub async fn start(etcd: &Etcd) -> Result<Self> {
         let case = etcd.case().clone();
-        let file = case.folder().join("history.jsonl");
+        let file = case.folder().join(HISTORY);
         let began = timeline::now();
         let plan = Plan {
             clients: etcd.members().len(),
@@ -91,7 +95,7 @@ impl Load {
         let pause = Duration::from_micros(pause).as_secs_f64();
         self.case.measure("longest time without an acknowledged write", format!("{pause:.1} s"));
         let judged = Judged { began: self.began, judgement };
-        let path = self.case.folder().join("judgement.json");
+        let path = self.case.folder().join(JUDGEMENT);
         std::fs::write(&path, serde_json::to_vec_pretty(&judged)?)
             .with_context(|| format!("write {}", path.display()))?;
         let what = || format!("the history in {}", self.case.folder().display());

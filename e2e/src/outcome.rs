@@ -32,6 +32,9 @@ pub struct Results {
     pub finished: Option<u64>,
     /// A signal ended the run.
     pub interrupted: bool,
+    /// The machine: a name and what it is, `("cores", "2")`.
+    #[serde(default)]
+    pub host: Vec<(String, String)>,
     /// The selection, as it was given: `--smoke --shard 1/2`.
     pub selection: String,
     /// In the order of the table; a scenario that was selected and has not ended is not there.
@@ -177,6 +180,7 @@ mod tests {
             started: 1,
             finished: None,
             interrupted: false,
+            host: vec![("cores".into(), "2".into())],
             selection: String::new(),
             outcomes: verdicts.iter().map(outcome).collect(),
         }

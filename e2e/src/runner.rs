@@ -16,6 +16,7 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use crate::cluster::Cluster;
+use crate::host;
 use crate::namespace::{self, Claim};
 use crate::outcome::{Exit, Outcome, Results, Verdict};
 use crate::scenario::Scenario;
@@ -75,6 +76,7 @@ async fn run(args: &Args, table: &[Scenario]) -> Result<Exit> {
         started: now(),
         finished: None,
         interrupted: false,
+        host: host::facts(),
         selection: args.selection(),
         outcomes: selection.cannot_run.iter().map(|(scenario, needs)| missing(scenario, needs)).collect(),
     });

@@ -21,6 +21,7 @@ pub struct Sink {
 struct Head {
     prefix: String,
     seed: u64,
+    began: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,14 +30,14 @@ struct Foot {
 }
 
 impl Sink {
-    /// Begins the file anew.
+    /// Begins the file anew. The arguments are as in [`History`].
     ///
     /// # Errors
     /// What the file system says.
-    pub fn create(path: &Path, prefix: &str, seed: u64) -> Result<Self> {
+    pub fn create(path: &Path, prefix: &str, seed: u64, began: u64) -> Result<Self> {
         let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
         let mut sink = Self { file: BufWriter::new(file) };
-        sink.line(&Head { prefix: prefix.to_owned(), seed })?;
+        sink.line(&Head { prefix: prefix.to_owned(), seed, began })?;
         Ok(sink)
     }
 
@@ -71,8 +72,8 @@ pub fn read(path: &Path) -> Result<History> {
     let named = || format!("read the history {}", path.display());
     let mut lines = BufReader::new(File::open(path).with_context(named)?).lines();
     let head = lines.next().context("an empty file").with_context(named)?.with_context(named)?;
-    let Head { prefix, seed } = serde_json::from_str(&head).context("line 1").with_context(named)?;
-    let mut history = History { prefix, seed, ..History::default() };
+    let Head { prefix, seed, began } = serde_json::from_str(&head).context("line 1").with_context(named)?;
+    let mut history = History { prefix, seed, began, ..History::default() };
     let mut lines = lines.enumerate().peekable();
     while let Some((number, line)) = lines.next() {
         let line = line.with_context(named)?;
@@ -115,11 +116,11 @@ mod tests {
             outcome,
             last: at == 3,
         });
-        History { prefix: "p/".into(), seed: 3, ops: ops.collect(), end: End::Stopped }
+        History { prefix: "p/".into(), seed: 3, began: 5, ops: ops.collect(), end: End::Stopped }
     }
 
     fn write(path: &Path, history: &History) {
-        let mut sink = Sink::create(path, &history.prefix, history.seed).unwrap();
+        let mut sink = Sink::create(path, &history.prefix, history.seed, history.began).unwrap();
         for op in &history.ops {
             sink.add(op).unwrap();
         }

@@ -1,144 +1,159 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! What a report is made of.
+//! What a page is made of: the results, and of each scenario's evidence as much as a page can bear. Times count from the
+//! scenario's beginning.
 use std::time::Duration;
 
-use super::timeline::Timeline;
+use crate::history::{Judgement, Verdict as History};
+use crate::outcome::{Outcome, Results, Verdict};
 
-/// One run of the suite.
+/// A run with its cases in the order of the results.
 #[derive(Clone, Debug)]
-pub struct Run {
-    pub stage: Stage,
-    /// When it began, as `2026-01-31T12:00:00Z`.
-    pub begun: String,
-    pub took: Duration,
-    /// In the order in which they ran.
-    pub cases: Vec<Case>,
+pub(super) struct Run {
+    pub(super) results: Results,
+    pub(super) cases: Vec<Case>,
 }
 
-/// On what the scenarios played.
-#[derive(Clone, Debug, Default)]
-pub struct Stage {
-    pub images: Vec<Image>,
-    /// The cluster's version: `v1.34.4`.
-    pub kubernetes: String,
-    /// Of all random numbers of the run.
-    pub seed: u64,
-    /// Of the tree that was tried, with a mark if it had changes.
-    pub commit: String,
-    /// What repeats the run.
-    pub command: String,
-    /// Of the machine: cores, memory, kernel, cgroup version, engine.
-    pub host: Vec<Fact>,
-}
-
-/// One line about the machine.
 #[derive(Clone, Debug)]
-pub struct Fact {
-    pub name: String,
-    pub value: String,
-}
-
-/// One image that was used.
-#[derive(Clone, Debug)]
-pub struct Image {
-    /// What it is there for: `wrapper`, `sidecar`, `druid`, `node`.
-    pub role: String,
-    /// The name by which it is known to the cluster.
-    pub reference: String,
-    /// `sha256:…`
-    pub digest: String,
-    pub origin: Origin,
-}
-
-/// Where an image came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// It was in the local engine.
-    Engine,
-    Pulled,
-    /// From sources, the real thing.
-    Built,
-    /// A stand-in of ours.
-    Double,
-}
-
-/// One scenario.
-#[derive(Clone, Debug)]
-pub struct Case {
-    pub name: String,
-    pub outcome: Outcome,
-    /// When it began, as in [`Run`].
-    pub begun: String,
-    pub took: Duration,
-    /// Why it failed, or what it waited for when it hung: with all causes, in as many lines as it takes.
-    pub message: Option<String>,
-    /// Folder of everything that was kept, as a path below the report's own folder if it lies there.
-    pub evidence: Option<String>,
+pub(super) struct Case {
+    pub(super) outcome: Outcome,
+    pub(super) rows: Rows,
+    pub(super) traffic: Option<Traffic>,
     /// What was done and seen, in order.
-    pub notes: Vec<Note>,
-    /// The ends of the logs that matter; all of them lie with the evidence.
-    pub logs: Vec<Tail>,
-    pub timeline: Timeline,
+    pub(super) notes: Vec<Note>,
+    /// The ends of the logs, of cases that went wrong.
+    pub(super) logs: Vec<Tail>,
+}
+
+/// The rows of the figure.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rows {
+    /// In the order of their names.
+    pub(super) members: Vec<MemberRow>,
+    pub(super) leaders: Vec<Lead>,
+    pub(super) faults: Vec<Fault>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct MemberRow {
+    pub(super) name: String,
+    pub(super) changes: Vec<Change>,
+}
+
+/// From when on a member was what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) at: Duration,
+    /// The wrapper's word for it, or `gone` while it cannot be asked.
+    pub(super) phase: String,
+    pub(super) ready: bool,
+}
+
+/// From when on a member led.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lead {
+    pub(super) at: Duration,
+    /// None: nobody said of itself that it leads.
+    pub(super) member: Option<String>,
+    pub(super) term: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Passed,
-    Failed,
-    /// It was selected and could not run here, and why: `needs the real sidecar`.
-    Skipped(String),
-    /// It did not end within its time.
-    Hung,
+pub(super) struct Fault {
+    pub(super) from: Duration,
+    /// None: it was over at once, as a kill is.
+    pub(super) to: Option<Duration>,
+    pub(super) label: String,
 }
 
-/// Something that was done or seen, since the scenario began.
+/// What clients saw.
+#[derive(Clone, Debug)]
+pub(super) struct Traffic {
+    pub(super) points: Vec<Point>,
+    /// How many calls there were.
+    pub(super) calls: usize,
+    pub(super) judgement: Judgement,
+    /// The longest time without an acknowledged write.
+    pub(super) pause: Option<(Duration, Duration)>,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    pub(super) at: Duration,
+    pub(super) took: Duration,
+    pub(super) outcome: PointOutcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PointOutcome {
+    Read,
+    Write,
+    Refused,
+    Unknown,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    pub at: Duration,
-    pub text: String,
+pub(super) struct Note {
+    pub(super) at: Duration,
+    pub(super) text: String,
 }
 
 /// The end of a log.
 #[derive(Clone, Debug)]
-pub struct Tail {
-    /// `etcd-0/etcd`
-    pub name: String,
-    pub lines: Vec<String>,
+pub(super) struct Tail {
+    pub(super) name: String,
+    pub(super) lines: Vec<String>,
 }
 
-impl Outcome {
-    /// One word for tables.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Skipped(_) => "skipped",
-            Self::Hung => "hung",
-        }
-    }
-}
-
-impl Origin {
-    /// One word for tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Engine => "engine",
-            Self::Pulled => "pulled",
-            Self::Built => "built",
-            Self::Double => "double",
+impl Traffic {
+    /// The verdict in a word or two.
+    pub(super) fn verdict(&self) -> &'static str {
+        match self.judgement.verdict {
+            History::Linearizable => "linearizable",
+            History::Violated(_) => "NOT linearizable",
+            History::Undecided(_) => "history undecided",
         }
     }
 }
 
 impl Case {
-    /// The first thing a reader should know besides the outcome: one line.
-    pub fn gist(&self) -> String {
-        match (&self.outcome, &self.message, &self.timeline.traffic) {
-            (Outcome::Skipped(why), ..) => why.clone(),
-            (_, Some(message), _) => message.lines().next().unwrap_or_default().to_owned(),
-            (_, None, Some(traffic)) => traffic.gist(),
-            (_, None, None) => String::new(),
-        }
+    /// When the last thing in the figure happened.
+    pub(super) fn end(&self) -> Duration {
+        let changes = self.rows.members.iter().flat_map(|member| &member.changes).map(|change| change.at);
+        let leads = self.rows.leaders.iter().map(|lead| lead.at);
+        let faults = self.rows.faults.iter().map(|fault| fault.to.unwrap_or(fault.from));
+        let points =
+            self.traffic.iter().flat_map(|traffic| &traffic.points).map(|point| point.at + point.took);
+        changes.chain(leads).chain(faults).chain(points).max().unwrap_or_default()
     }
+
+    pub(super) fn took(&self) -> Duration {
+        Duration::from_millis(self.outcome.took)
+    }
+
+    /// Somebody should look at it.
+    pub(super) fn is_bad(&self) -> bool {
+        matches!(self.outcome.verdict, Verdict::Failed | Verdict::Hung)
+    }
+}
+
+/// One word for tables, which also is the class of its colour.
+pub(super) fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Passed => "passed",
+        Verdict::Failed => "failed",
+        Verdict::Hung => "hung",
+        Verdict::Missing => "missing",
+        Verdict::Interrupted => "interrupted",
+    }
+}
+
+/// The first thing a reader should know besides the verdict: one line, and maybe none.
+pub(super) fn gist(outcome: &Outcome) -> String {
+    if let Some(reason) = &outcome.reason {
+        return reason.lines().next().unwrap_or_default().to_owned();
+    }
+    let measured = outcome.measured.iter().map(|(what, value)| format!("{what}: {value}"));
+    measured.collect::<Vec<_>>().join("; ")
 }

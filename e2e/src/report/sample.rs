@@ -3,15 +3,15 @@
 //! A picture's worth of a history: few enough calls for a page, and those in it that tell most.
 use std::time::Duration;
 
-use super::timeline::{Point, PointOutcome};
+use super::model::{Point, PointOutcome};
 use crate::history::{History, Op, Outcome};
 
 /// Points of one scenario.
-pub const MOST_POINTS: usize = 3_000;
+pub(super) const MOST_POINTS: usize = 3_000;
 
 /// At most `most` calls, in the order of their beginnings: half of it for calls without a good answer, a tenth for the
 /// slowest, and the rest evenly over all others.
-pub fn sample(history: &History, most: usize) -> Vec<Point> {
+pub(super) fn sample(history: &History, most: usize) -> Vec<Point> {
     let (good, bad): (Vec<&Op>, Vec<&Op>) = history.ops.iter().partition(|op| op.answer().is_some());
     let mut chosen = thinned(&bad, most / 2);
     let room = most - chosen.len();

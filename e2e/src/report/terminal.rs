@@ -3,52 +3,59 @@
 //! The run as a table for the terminal, in colour only where that is asked for.
 use std::fmt::Write as _;
 
-use super::model::{Outcome, Run};
+use super::headline::headline;
+use super::model::{gist, word};
 use super::page::plain;
+use crate::outcome::{Outcome, Results, Verdict};
 
 /// Longest gist; the whole of it stands on the page.
 const GIST: usize = 110;
 
-/// The verdict, one line for each scenario, and the verdict again, since long tables scroll. `colour`: only when a
-/// terminal reads it.
-pub fn table(run: &Run, colour: bool) -> String {
-    let width = run.cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
-    let mut text = format!("{}\n\n", run.headline());
-    for case in &run.cases {
-        let word = format!("{:<7}", case.outcome.word());
-        let word = if colour { format!("\x1b[{}m{word}\x1b[0m", code(&case.outcome)) } else { word };
-        let gist = plain(&case.gist());
+/// The verdict in one line, and a line for each scenario. `colour`: only when a terminal reads it.
+pub fn table(results: &Results, colour: bool) -> String {
+    let width = results.outcomes.iter().map(|outcome| outcome.name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for outcome in &results.outcomes {
+        let word = format!("{:<11}", word(outcome.verdict));
+        let word = if colour { format!("\x1b[{}m{word}\x1b[0m", code(outcome.verdict)) } else { word };
+        let gist = plain(&gist(outcome));
         let gist = match gist.char_indices().nth(GIST) {
             Some((cut, _)) => format!("{}…", &gist[..cut]),
             None => gist,
         };
-        let name = plain(&case.name);
-        let line = format!("{word}  {name:<width$}  {:>8}  {gist}", time(case.took.as_secs_f64()));
+        let name = plain(&outcome.name);
+        let line = format!("{word}  {name:<width$}  {:>12}  {gist}", took(outcome));
         let _ = writeln!(text, "{}", line.trim_end());
-        if let (Outcome::Failed | Outcome::Hung, Some(evidence)) = (&case.outcome, &case.evidence) {
-            let _ = writeln!(text, "         evidence: {}", plain(evidence));
-        }
     }
-    if run.cases.len() > 20 {
-        let _ = write!(text, "\n{}\n", run.headline());
-    }
+    // Last, since a table scrolls.
+    let _ = writeln!(text, "{}", headline(results));
     text
 }
 
-pub(super) fn time(seconds: f64) -> String {
-    if seconds >= 60.0 {
-        // Whole seconds first, or 119.99 would become "1 min 60 s".
-        let whole = seconds.round();
-        format!("{:.0} min {:02.0} s", (whole / 60.0).floor(), whole % 60.0)
-    } else {
-        format!("{seconds:.1} s")
+/// How long a scenario ran; nothing for one that did not.
+pub(super) fn took(outcome: &Outcome) -> String {
+    match outcome.verdict {
+        Verdict::Missing => "–".into(),
+        _ => time(outcome.took),
     }
 }
 
-fn code(outcome: &Outcome) -> u8 {
-    match outcome {
-        Outcome::Passed => 32,
-        Outcome::Failed | Outcome::Hung => 31,
-        Outcome::Skipped(_) => 33,
+/// Milliseconds for people.
+pub(super) fn time(millis: u64) -> String {
+    // Rounded first, or 119,990 would become "1 min 60 s".
+    let tenths = (millis + 50) / 100;
+    if tenths < 600 {
+        format!("{}.{} s", tenths / 10, tenths % 10)
+    } else {
+        let seconds = (millis + 500) / 1000;
+        format!("{} min {:02} s", seconds / 60, seconds % 60)
+    }
+}
+
+fn code(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Passed => 32,
+        Verdict::Failed | Verdict::Hung | Verdict::Interrupted => 31,
+        Verdict::Missing => 33,
     }
 }

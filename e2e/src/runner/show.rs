@@ -71,12 +71,11 @@ pub(super) fn indented(text: &str) {
     }
 }
 
-/// Writes the page and the JUnit file, and shows the run as a table.
+/// Draws the page and the JUnit file, and shows the run as a table.
 pub(super) fn summary(results: &Results, folder: &Path) -> Result<()> {
-    let run = report::gather(results, folder);
-    let page = report::write(&run, folder)?;
+    let page = report::draw(folder)?;
     line("");
-    line(report::table(&run, std::io::stdout().is_terminal()).trim_end());
+    line(report::table(results, std::io::stdout().is_terminal()).trim_end());
     line(&format!("page: {}", page.display()));
     match results.exit() {
         Exit::Passed | Exit::Failed | Exit::NothingRan | Exit::Usage => {}

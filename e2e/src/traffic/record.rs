@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::Plan;
 use crate::history::{Answer, Call, End, History, Op, Outcome, Sink};
+use crate::timeline;
 
 /// How many calls ended how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct Progress {
 #[derive(Debug)]
 pub(super) struct Record {
     origin: Instant,
+    /// The same moment, in milliseconds since 1970.
+    began: u64,
     most: usize,
     clients: AtomicU64,
     inner: Mutex<Inner>,
@@ -56,10 +59,13 @@ pub(super) struct Flight {
 
 impl Record {
     pub(super) fn new(plan: &Plan) -> Result<Self> {
-        let create = |path: &std::path::PathBuf| Sink::create(path, &plan.prefix, plan.seed);
+        let elapsed = u64::try_from(plan.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let began = timeline::now().saturating_sub(elapsed);
+        let create = |path: &std::path::PathBuf| Sink::create(path, &plan.prefix, plan.seed, began);
         let sink = plan.file.as_ref().map(create).transpose()?;
         Ok(Self {
             origin: plan.origin,
+            began,
             most: plan.most,
             clients: AtomicU64::new(0),
             inner: Mutex::new(Inner { ops: Vec::new(), sink, broken: None, full: false }),
@@ -107,7 +113,7 @@ impl Record {
         if let Some(sink) = inner.sink.take() {
             sink.finish(end)?;
         }
-        Ok(History { prefix: plan.prefix.clone(), seed: plan.seed, ops, end })
+        Ok(History { prefix: plan.prefix.clone(), seed: plan.seed, began: self.began, ops, end })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

@@ -72,5 +72,5 @@ pub(in super::super) fn last(op: Op) -> Op {
 }
 
 pub(in super::super) fn history(ops: &[Op]) -> History {
-    History { prefix: "p/".into(), seed: 0, ops: ops.to_vec(), end: End::Stopped }
+    History { prefix: "p/".into(), ops: ops.to_vec(), end: End::Stopped, ..History::default() }
 }

@@ -78,7 +78,7 @@ pub(super) fn simulate(seed: u64, shape: Shape) -> History {
     }
     simulation.last_reads();
     simulation.ops.sort_by_key(|op| op.ended);
-    History { prefix: "p/".into(), seed, ops: simulation.ops, end: End::Stopped }
+    History { prefix: "p/".into(), seed, began: 0, ops: simulation.ops, end: End::Stopped }
 }
 
 impl Simulation {

@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::super::model::Case;
-use super::super::timeline::Timeline;
+use super::super::model::{Case, Rows, Traffic};
 use super::markup::esc;
 use super::{lanes, latency};
 
@@ -65,40 +64,40 @@ pub(super) struct Part {
 
 /// Empty when nothing was recorded.
 pub(super) fn figure(case: &Case) -> String {
-    let timeline = &case.timeline;
-    if timeline.end().is_zero() && timeline.members.is_empty() {
+    let rows = &case.rows;
+    if case.end().is_zero() && rows.members.is_empty() {
         return "<p>No timeline was recorded.</p>\n".into();
     }
-    let scale = Scale { span: timeline.end().max(case.took).as_secs_f64().max(0.001) };
+    let scale = Scale { span: case.end().max(case.took()).as_secs_f64().max(0.001) };
     let mut body = String::new();
     let mut top = 6.0;
     let mut put = |part: Part| {
         let _ = writeln!(body, "<g transform=\"translate(0 {top:.1})\">\n{}</g>", part.markup);
         top += part.height;
     };
-    let labels = lanes::fault_labels(timeline, scale);
+    let labels = lanes::fault_labels(rows, scale);
     let bands_from = labels.height;
     put(labels);
-    put(lanes::leaders(timeline, scale));
-    for member in &timeline.members {
+    put(lanes::leaders(rows, scale));
+    for member in &rows.members {
         put(lanes::member(member, scale));
     }
-    if let Some(traffic) = &timeline.traffic {
+    if let Some(traffic) = &case.traffic {
         put(latency::plot(traffic, scale));
     }
     let bottom = top + 2.0;
-    let (bands, edges) = lanes::fault_bands(timeline, scale, 6.0 + bands_from, bottom);
+    let (bands, edges) = lanes::fault_bands(rows, scale, 6.0 + bands_from, bottom);
     let axis = axis(scale, bottom);
     let height = bottom + 24.0;
     format!(
         "<figure>\n<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"timeline of {}\" \
          data-span=\"{}\" data-left=\"{LEFT}\" data-right=\"{}\">\n{axis}{bands}{body}{edges}\
          <g class=\"cursor\" style=\"display:none\"><line y1=\"0\" y2=\"{bottom:.0}\"/><text y=\"{:.0}\"></text></g>\n</svg>\n{}</figure>\n",
-        esc(&case.name),
+        esc(&case.outcome.name),
         scale.span,
         scale.end(),
         bottom + 20.0,
-        legend(timeline),
+        legend(rows, case.traffic.as_ref()),
     )
 }
 
@@ -133,20 +132,20 @@ fn step(span: f64) -> f64 {
 }
 
 /// What stands for what, as far as it occurs.
-fn legend(timeline: &Timeline) -> String {
+fn legend(rows: &Rows, traffic: Option<&Traffic>) -> String {
     let mut text = "<figcaption>".to_owned();
     let seen: BTreeSet<&str> =
-        timeline.members.iter().flat_map(|member| &member.phases).map(|phase| phase.phase.as_str()).collect();
+        rows.members.iter().flat_map(|member| &member.changes).map(|change| change.phase.as_str()).collect();
     for phase in PHASES.iter().filter(|phase| seen.contains(**phase)) {
         let _ = write!(text, "<span><i class=\"swatch ph-{phase}\"></i>{phase}</span>");
     }
-    if !timeline.members.is_empty() {
+    if !rows.members.is_empty() {
         text.push_str("<span><i class=\"swatch ready\"></i>ready</span><span><i class=\"swatch unready\"></i>not ready</span>");
     }
-    if !timeline.faults.is_empty() {
+    if !rows.faults.is_empty() {
         text.push_str("<span><i class=\"swatch fault\"></i>fault</span>");
     }
-    if let Some(traffic) = &timeline.traffic {
+    if let Some(traffic) = traffic {
         text.push_str(&latency::legend(traffic));
     }
     text.push_str("</figcaption>\n");

@@ -3,7 +3,7 @@
 //! The rows of the figure: faults with their labels, who led, and how each member fared.
 use std::fmt::Write as _;
 
-use super::super::timeline::{MemberLine, Timeline};
+use super::super::model::{MemberRow, Rows};
 use super::figure::{PHASES, Part, Scale};
 use super::markup::esc;
 
@@ -17,10 +17,10 @@ const LETTER: f64 = 6.3;
 const LINES: usize = 8;
 
 /// The labels of faults, each at its beginning, on as many lines as it takes for none to lie over another.
-pub(super) fn fault_labels(timeline: &Timeline, scale: Scale) -> Part {
+pub(super) fn fault_labels(rows: &Rows, scale: Scale) -> Part {
     let mut markup = String::new();
     let mut ends: Vec<f64> = Vec::new();
-    for fault in &timeline.faults {
+    for fault in &rows.faults {
         let width = LETTER * short(&fault.label).chars().count() as f64;
         // At the right edge a label ends where its fault begins.
         let x = scale.x(fault.from).min(scale.end() - width).max(0.0);
@@ -43,15 +43,14 @@ pub(super) fn fault_labels(timeline: &Timeline, scale: Scale) -> Part {
 }
 
 /// The bands of faults, to lie behind all rows, and their edges, to lie over them: one line for what took no time.
-pub(super) fn fault_bands(timeline: &Timeline, scale: Scale, top: f64, bottom: f64) -> (String, String) {
+pub(super) fn fault_bands(rows: &Rows, scale: Scale, top: f64, bottom: f64) -> (String, String) {
     let (mut bands, mut edges) = (String::new(), String::new());
-    for fault in &timeline.faults {
+    for fault in &rows.faults {
         let from = scale.x(fault.from);
-        let to = fault.to.map_or(scale.end(), |to| scale.x(to));
+        let to = fault.to.map_or(from, |to| scale.x(to));
         let lasted = match fault.to {
-            Some(to) if to == fault.from => String::new(),
             Some(to) => format!(", for {:.2} s", (to.saturating_sub(fault.from)).as_secs_f64()),
-            None => ", to the end".to_owned(),
+            None => String::new(),
         };
         let title = format!("{} at {:.3} s{lasted}", esc(&fault.label), fault.from.as_secs_f64());
         let _ = writeln!(
@@ -68,17 +67,17 @@ pub(super) fn fault_bands(timeline: &Timeline, scale: Scale, top: f64, bottom: f
 }
 
 /// Who led from when to when.
-pub(super) fn leaders(timeline: &Timeline, scale: Scale) -> Part {
-    if timeline.leaders.is_empty() {
+pub(super) fn leaders(rows: &Rows, scale: Scale) -> Part {
+    if rows.leaders.is_empty() {
         return Part { markup: String::new(), height: 0.0 };
     }
     let mut markup = name("leader");
-    for (index, change) in timeline.leaders.iter().enumerate() {
-        let until = timeline.leaders.get(index + 1).map_or(scale.end(), |next| scale.x(next.at));
+    for (index, change) in rows.leaders.iter().enumerate() {
+        let until = rows.leaders.get(index + 1).map_or(scale.end(), |next| scale.x(next.at));
         let (class, label) = match &change.member {
             None => ("leader-none".to_owned(), "no leader".to_owned()),
             Some(member) => {
-                let place = timeline.members.iter().position(|line| line.name == *member).unwrap_or(5);
+                let place = rows.members.iter().position(|row| row.name == *member).unwrap_or(5);
                 (format!("leader-{}", place % 6), format!("{member} (term {})", change.term))
             }
         };
@@ -96,10 +95,10 @@ pub(super) fn leaders(timeline: &Timeline, scale: Scale) -> Part {
 }
 
 /// One member: its phases, and below them whether it was ready.
-pub(super) fn member(line: &MemberLine, scale: Scale) -> Part {
-    let mut markup = name(&line.name);
-    for (index, change) in line.phases.iter().enumerate() {
-        let until = line.phases.get(index + 1).map_or(scale.end(), |next| scale.x(next.at));
+pub(super) fn member(row: &MemberRow, scale: Scale) -> Part {
+    let mut markup = name(&row.name);
+    for (index, change) in row.changes.iter().enumerate() {
+        let until = row.changes.get(index + 1).map_or(scale.end(), |next| scale.x(next.at));
         let from = scale.x(change.at);
         let phase = PHASES.iter().find(|phase| **phase == change.phase).copied().unwrap_or("other");
         let ready = if change.ready { "ready" } else { "not ready" };

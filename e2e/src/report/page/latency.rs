@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::super::timeline::{Point, PointOutcome, Traffic};
+use super::super::model::{Point, PointOutcome, Traffic};
 use super::figure::{Part, Scale};
 use super::lanes::name;
 
@@ -57,8 +57,7 @@ pub(super) fn plot(traffic: &Traffic, scale: Scale) -> Part {
 
 /// The longest time without an acknowledged write, below the points.
 fn pause(traffic: &Traffic, scale: Scale) -> String {
-    let Some((from, to)) = traffic.judgement.longest_pause else { return String::new() };
-    let (from, to) = (Duration::from_micros(from), Duration::from_micros(to));
+    let Some((from, to)) = traffic.pause else { return String::new() };
     let lasted = to.saturating_sub(from);
     if lasted < PAUSE {
         return String::new();
