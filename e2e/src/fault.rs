@@ -42,8 +42,8 @@ enum Heal {
     Reconnect { chain: String, pids: Vec<u32> },
     /// Let the node's container go on.
     Unpause,
-    /// Unmount this folder of the node, whoever still uses it.
-    Unmount { path: String },
+    /// Take the small file system away that stands for the folder `path` of the node.
+    Unmount { path: String, small: String },
     /// Remove this file of the node.
     Remove { path: String },
 }
@@ -154,9 +154,7 @@ impl Heal {
             Self::Reconnect { chain, pids } => network::reconnect(engine, chain, pids).await,
             Self::Unpause if engine.node_state().await? != "paused" => Ok(()),
             Self::Unpause => engine.unpause().await,
-            Self::Unmount { path } => {
-                engine.node(r#"while mountpoint -q "$1"; do umount -l "$1"; done"#, &[path]).await.map(drop)
-            }
+            Self::Unmount { path, small } => volume::unshrink(engine, path, small).await,
             Self::Remove { path } => engine.node(r#"rm -f "$1""#, &[path]).await.map(drop),
         }
     }

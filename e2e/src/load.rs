@@ -104,16 +104,20 @@ impl Load {
     }
 }
 
-/// How to reach the etcd of a member.
 fn target(member: &Member) -> Result<Target> {
+    Ok(Target { member: member.pod().to_owned(), client: client(member)? })
+}
+
+/// A client of a member's own etcd, from inside its pod.
+///
+/// # Errors
+/// None that our own certificates can bring.
+pub fn client(member: &Member) -> Result<Client> {
     let (client, namespace) = (member.case().client().clone(), member.case().namespace().to_owned());
     let pod = member.pod().to_owned();
-    let mut connector = Connector::new(format!("pod {pod}"), {
-        let pod = pod.clone();
-        move || {
-            let (client, namespace, pod) = (client.clone(), namespace.clone(), pod.clone());
-            async move { forward::connect(&client, &namespace, &pod, CLIENT_PORT).await }
-        }
+    let mut connector = Connector::new(format!("pod {pod}"), move || {
+        let (client, namespace, pod) = (client.clone(), namespace.clone(), pod.clone());
+        async move { forward::connect(&client, &namespace, &pod, CLIENT_PORT).await }
     });
     if member.has_client_tls() {
         let pki = member.case().pki();
@@ -121,5 +125,5 @@ fn target(member: &Member) -> Result<Target> {
         let pair = pair.as_ref().map(|pair| (pair.cert_pem.as_str(), pair.key_pem.as_str()));
         connector = connector.with_tls(Tls::new(pki.ca_pem(Use::ClientCa), pair, &member.server_name())?);
     }
-    Ok(Target { member: pod, client: Client::new(connector) })
+    Ok(Client::new(connector))
 }

@@ -23,6 +23,8 @@ use crate::wait::{self, Poll};
 
 /// The label on everything of a run outside its namespaces, and on the namespaces: the run's id.
 pub const LABEL: &str = "etcd-wrapper.e2e/run";
+/// The label that takes its place on a namespace that somebody wants to look at: no sweep removes it.
+pub const KEPT: &str = "etcd-wrapper.e2e/kept";
 /// Where the Leases lie.
 const HOME: &str = "default";
 /// A run that has not renewed for so long is over. Longer than any pause of the node that a scenario makes.
@@ -166,6 +168,20 @@ pub async fn begin_delete(client: &Client, name: &str) -> Result<()> {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(error) => Err(error).with_context(|| format!("delete namespace {name}")),
     }
+}
+
+/// Leaves a namespace to people: no sweep removes it any more. Returns the command that does.
+///
+/// # Errors
+/// The API server's.
+pub async fn keep(client: &Client, name: &str) -> Result<String> {
+    let labels = json!({"metadata": {"labels": {LABEL: null, KEPT: "true"}}});
+    let all = Api::<Namespace>::all(client.clone());
+    let patch = Patch::Merge(labels);
+    all.patch(name, &PatchParams::default(), &patch)
+        .await
+        .with_context(|| format!("keep namespace {name}"))?;
+    Ok(format!("kubectl delete namespace {name}"))
 }
 
 /// Asks for the removal of every namespace whose run is over, and returns their names.

@@ -130,16 +130,7 @@ async fn run(args: &Args, table: &[Scenario]) -> Result<Exit> {
         keep(&mut |results| insert(results, table, outcome.clone()))?;
     }
     keeper.abort();
-    // Namespaces that are kept need the claim: a sweep would take them. It runs out, and they go then.
-    let keeps = results
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .outcomes
-        .iter()
-        .any(|outcome| !outcome.namespace.is_empty() && args.keep.keeps(outcome.verdict));
-    if !keeps {
-        claim.end(&cluster.client).await.unwrap_or_else(|error| show::line(&format!("{error:#}")));
-    }
+    claim.end(&cluster.client).await.unwrap_or_else(|error| show::line(&format!("{error:#}")));
     keep(&mut |results| {
         results.finished = Some(now());
         results.interrupted = *stopped.borrow();

@@ -95,7 +95,7 @@ impl Toolbox {
     pub async fn etcdctl(&self, args: &[&str]) -> Result<String> {
         let ran = self.try_etcdctl(args).await?;
         if ran.code != 0 {
-            bail!("etcdctl {}: exit {}: {}", args.join(" "), ran.code, ran.stderr.trim());
+            bail!("etcdctl {}: exit {}: {}", shown(args), ran.code, ran.stderr.trim());
         }
         Ok(ran.stdout)
     }
@@ -148,7 +148,7 @@ pub async fn exec(
     container: &str,
     command: &[&str],
 ) -> Result<Ran> {
-    let what = || format!("run {} in container {container} of pod {pod}", command.join(" "));
+    let what = || format!("run {} in container {container} of pod {pod}", shown(command));
     let params = AttachParams::default().container(container).stdin(false).stdout(true).stderr(true);
     let pods = Api::<Pod>::namespaced(client.clone(), namespace);
     let run = async {
@@ -163,6 +163,15 @@ pub async fn exec(
         anyhow::Ok(Ran { code, stdout: stdout?, stderr: stderr? })
     };
     tokio::time::timeout(SHORT, run).await.with_context(what)?.with_context(what)
+}
+
+/// A command for an error: scripts and values are cut.
+fn shown(command: &[&str]) -> String {
+    let cut = |word: &&str| match word.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", word[..end].trim()),
+        None => (*word).to_owned(),
+    };
+    command.iter().map(cut).collect::<Vec<_>>().join(" ")
 }
 
 /// The exit code in the status of a command that ended otherwise than with 0; None when it was not run at all.
@@ -183,6 +192,11 @@ async fn whole(stream: Option<impl AsyncRead + Unpin>) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_value_is_cut_where_a_command_is_told() {
+        assert_eq!(shown(&["put", "a", &"ä".repeat(70)]), format!("put a {}…", "ä".repeat(60)));
+    }
 
     #[test]
     fn an_exit_code_is_read_and_a_refusal_has_none() {

@@ -44,12 +44,13 @@ async fn three_members_serve(case: &Case) -> Result<()> {
 }
 
 async fn an_etcd_that_is_killed_comes_back(case: &Case) -> Result<()> {
-    let started = started::one(case).await?;
+    let started = started::one(case).await?.under_load().await?;
     let member = started.etcd.member(0);
     case.expect_restarts(member.pod(), 1);
     case.faults().kill(&member, Process::Etcd).await?;
     member.restarted(1, AGAIN).await?;
-    started.serves("after").await
+    started.serves("after").await?;
+    started.judge().await
 }
 
 async fn a_restart_in_place_takes_three_seconds(case: &Case) -> Result<()> {

@@ -41,7 +41,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 ];
 
 async fn a_wrapper_that_is_killed_takes_etcd_along(case: &Case) -> Result<()> {
-    let started = started::one(case).await?;
+    let started = started::one(case).await?.under_load().await?;
     let member = started.etcd.member(0);
     case.expect_restarts(member.pod(), 1);
     let etcd = case.faults().pid(&member, Process::Etcd).await?;
@@ -58,11 +58,12 @@ async fn a_wrapper_that_is_killed_takes_etcd_along(case: &Case) -> Result<()> {
     let status = member.status().await?;
     let validation = &status["bootstrap"]["validation"];
     ensure!(validation == "full", "validation {validation} after a kill");
-    started.serves("after").await
+    started.serves("after").await?;
+    started.judge().await
 }
 
 async fn a10_a_sidecar_that_is_killed_touches_nothing(case: &Case) -> Result<()> {
-    let started = started::one(case).await?;
+    let started = started::one(case).await?.under_load().await?;
     let member = started.etcd.member(0);
     let before = member.status().await?;
     case.faults().kill(&member, Process::Sidecar).await?;
@@ -75,7 +76,8 @@ async fn a10_a_sidecar_that_is_killed_touches_nothing(case: &Case) -> Result<()>
     started.serves("meanwhile").await?;
     let restarts = member.container(SIDECAR).await?.restarts;
     ensure!(restarts == 1, "the sidecar was restarted {restarts} times");
-    started.etcd.all_members_ready(AGAIN).await
+    started.etcd.all_members_ready(AGAIN).await?;
+    started.judge().await
 }
 
 async fn a_frozen_etcd_is_unready_and_recovers(case: &Case) -> Result<()> {

@@ -15,7 +15,6 @@ pub(crate) const ONE: Duration = Duration::from_secs(180);
 pub(crate) const THREE: Duration = Duration::from_secs(300);
 /// From a fault to a pod that is ready again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(120);
-
 const KEPT: &str = "kept";
 
 /// An Etcd with a client and a key; of three members also with traffic on all of them.
@@ -33,9 +32,7 @@ pub(crate) async fn one(case: &Case) -> Result<Started> {
 
 /// Three members, all ready, and clients at work: [`Started::judge`] ends the scenario.
 pub(crate) async fn three(case: &Case) -> Result<Started> {
-    let mut started = start(case.etcd("tri").replicas(3), THREE).await?;
-    started.load = Some(Load::start(&started.etcd).await?);
-    Ok(started)
+    start(case.etcd("tri").replicas(3), THREE).await?.under_load().await
 }
 
 /// Whatever is asked for.
@@ -48,6 +45,12 @@ pub(crate) async fn start(builder: Builder, limit: Duration) -> Result<Started> 
 }
 
 impl Started {
+    /// With clients at work from here on; of one member, too.
+    pub(crate) async fn under_load(mut self) -> Result<Self> {
+        self.load = Some(Load::start(&self.etcd).await?);
+        Ok(self)
+    }
+
     /// The key from the start is there, and new ones can be written.
     pub(crate) async fn serves(&self, key: &str) -> Result<()> {
         let kept = self.toolbox.etcdctl(&["get", KEPT, "--print-value-only"]).await?;

@@ -39,13 +39,12 @@ async fn a_stop_ends_the_container_and_it_comes_back(case: &Case) -> Result<()> 
 }
 
 async fn one_member_is_scaled_to_three(case: &Case) -> Result<()> {
-    let mut started = started::start(case.etcd("grow"), started::ONE).await?;
-    // The first member's peers change: etcd-druid restarts its pod for that, and the sidecar its container.
-    case.allow_restarts("grow-0", 2);
+    let mut started = started::start(case.etcd("grow"), started::ONE).await?.under_load().await?;
     started.etcd.scale(3).await?;
     started.etcd.all_members_ready(THREE + AGAIN).await?;
     let members = started.toolbox.etcdctl(&["member", "list"]).await?;
     ensure!(members.lines().count() == 3, "members: {members}");
     ensure!(members.lines().all(|line| line.contains("started") && line.ends_with("false")), "{members}");
-    started.serves("after").await
+    started.serves("after").await?;
+    started.judge().await
 }

@@ -24,8 +24,13 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     scenario!(i6_i8_a_member_whose_database_is_zeroed_rejoins, "the database of one of three has only zeros")
         .within(LONG),
     scenario!(
-        i6_i8_a_member_whose_log_is_half_written_rejoins,
-        "the log of one of three was cut in the middle"
+        i6_i8_a_member_whose_database_is_half_written_rejoins,
+        "the database of one of three lacks its second half"
+    )
+    .within(LONG),
+    scenario!(
+        i6_a_member_that_lost_committed_entries_never_serves_until_it_is_emptied,
+        "the log of one of three was cut: etcd refuses, the record says so, deleting the data mends it"
     )
     .within(LONG),
     scenario!(i8_a_member_whose_volume_is_lost_rejoins, "claim and pod of one of three are deleted")
@@ -55,13 +60,10 @@ async fn a_full_volume_is_warned_of_and_recovers(case: &Case) -> Result<()> {
     let warns = |status: &Value| has_warning(status, "volume_nearly_full");
     member.status_until(Duration::from_secs(60), "a warning of the volume", warns).await?;
     // The log's segment is there in full, so writes go on until the database has to grow.
-    let megabyte = "x".repeat(100_000);
+    let client = e2e::load::client(&member)?;
+    let value = vec![b'x'; 1_000_000];
     let mut acknowledged = 0;
-    for key in 0..200 {
-        let put = started.toolbox.try_etcdctl(&["put", &format!("fill-{key:03}"), &megabyte]).await?;
-        if put.code != 0 {
-            break;
-        }
+    while acknowledged < 150 && client.put(&format!("fill-{acknowledged:03}"), value.clone()).await.is_ok() {
         acknowledged += 1;
     }
     case.measure("writes acknowledged on a full volume", acknowledged);
@@ -81,8 +83,34 @@ async fn i6_i8_a_member_whose_database_is_zeroed_rejoins(case: &Case) -> Result<
     damaged(case, Damage::DatabaseZeroed).await
 }
 
-async fn i6_i8_a_member_whose_log_is_half_written_rejoins(case: &Case) -> Result<()> {
-    damaged(case, Damage::LogHalved).await
+async fn i6_i8_a_member_whose_database_is_half_written_rejoins(case: &Case) -> Result<()> {
+    damaged(case, Damage::DatabaseHalved).await
+}
+
+/// The leader knows that this member had those entries, so etcd refuses for good; the sidecar finds nothing wrong with what
+/// is left. Only somebody who gives this copy up can help.
+async fn i6_a_member_that_lost_committed_entries_never_serves_until_it_is_emptied(case: &Case) -> Result<()> {
+    let started = started::three(case).await?;
+    let member = started.etcd.member(case.seed() as u32 % 3);
+    case.expect_restarts(member.pod(), 2);
+    case.allow_restarts(member.pod(), 8);
+    case.faults().damage(&member, Damage::LogHalved).await?;
+    started.serves("meanwhile").await?;
+    let record = wait::until(REJOIN, "the record of a start that etcd refuses", async || {
+        let container = member.container(ETCD).await?;
+        // The first end is the kill's.
+        let refused =
+            container.last.clone().filter(|_| container.restarts >= 1 && container.waiting.is_some());
+        Ok(Poll::from_option(refused, || format!("{container:?}")))
+    })
+    .await?;
+    let told: Value = serde_json::from_str(record.message.trim())
+        .with_context(|| format!("no record in the termination message: {:?}", record.message))?;
+    ensure!(record.code == 10 && told["phase"] == "starting", "exit {}: {told}", record.code);
+    ensure!(told["hint"].as_str().is_some_and(|hint| hint.contains("refused")), "{told}");
+    case.faults().give_data_up(&member).await?;
+    rejoined(&started, &member, Instant::now()).await?;
+    started.judge().await
 }
 
 async fn i8_a_member_whose_volume_is_lost_rejoins(case: &Case) -> Result<()> {

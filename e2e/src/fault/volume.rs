@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Faults of a member's volume: its data damaged under etcd's feet, its volume lost, or full. Worked on the node, in the
 //! folder that the volume is.
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::DeleteParams;
 
 use super::{Fault, Faults, Heal, Process};
+use crate::engine::Engine;
 use crate::member::Member;
 
 /// etcd's data directory below the volume, as etcd-druid configures it.
@@ -49,6 +50,26 @@ case $damage in
 esac
 "#;
 
+/// Puts a file system of options `$3`, mounted on `$2`, in the place of the folder `$1`. By a link: mounts are shared with
+/// the pod that still runs, and what is mounted over the folder itself goes when the kubelet unmounts that pod's.
+const SHRINK: &str = r#"
+mkdir -p "$2"
+mount -t tmpfs -o "$3" e2e "$2"
+mv "$1" "$2.aside"
+ln -s "$2" "$1"
+"#;
+
+/// Undoes that, whoever still uses it and however much of it was done.
+const UNSHRINK: &str = r#"
+if [ -L "$1" ]; then rm "$1"; fi
+while mountpoint -q "$2"; do umount -l "$2"; done
+rm -rf "$2" "$2.aside"
+"#;
+
+pub(super) async fn unshrink(engine: &Engine, path: &str, small: &str) -> Result<()> {
+    engine.node(UNSHRINK, &[path, small]).await.map(drop)
+}
+
 impl Damage {
     fn word(self) -> &'static str {
         match self {
@@ -75,6 +96,23 @@ impl Faults<'_> {
         self.engine().node(DAMAGE, &[&data, damage.word(), &pid]).await.with_context(what).map(drop)
     }
 
+    /// Deletes the data directory of a member whose etcd does not run, as an operator does who gives its copy up.
+    ///
+    /// # Errors
+    /// The volume lies in no folder of the node, or etcd runs.
+    pub async fn give_data_up(self, member: &Member) -> Result<()> {
+        if let Ok(pid) = self.pid(member, Process::Etcd).await {
+            bail!("etcd of pod {} runs, as process {pid}", member.pod());
+        }
+        let data = format!("{}/{DATA}", member.volume().await?);
+        self.did("data given up", &[member.pod()]);
+        self.engine()
+            .node(r#"rm -rf "$1""#, &[&data])
+            .await
+            .with_context(|| format!("delete {data}"))
+            .map(drop)
+    }
+
     /// Deletes a member's claim and pod: the next pod gets a new, empty volume.
     ///
     /// # Errors
@@ -89,17 +127,18 @@ impl Faults<'_> {
     }
 
     /// Puts a small file system of `mib` mebibytes, in memory and empty, in the place of a member's volume, from the next
-    /// pod on, and deletes this one. What was on the volume is out of sight until the end of the case.
+    /// pod on, and deletes this one. What was on the volume is gone.
     ///
     /// # Errors
     /// The node refuses.
     pub async fn shrink_volume(self, member: &Member, mib: u32) -> Result<Fault> {
         let path = member.volume().await?;
-        let heal = Heal::Unmount { path: path.clone() };
+        let small = format!("/var/e2e-small/{:08x}", rand::random::<u32>());
+        let heal = Heal::Unmount { path: path.clone(), small: small.clone() };
         let fault = self.began(&format!("volume of {mib} MiB"), &[member.pod()], Some(heal));
         let options = format!("size={mib}m,mode=0777");
-        let mount = r#"mount -t tmpfs -o "$2" e2e "$1""#;
-        self.engine().node(mount, &[&path, &options]).await.with_context(|| format!("mount on {path}"))?;
+        let what = || format!("mount {small} for {path}");
+        self.engine().node(SHRINK, &[&path, &small, &options]).await.with_context(what)?;
         self.delete_pod(member).await?;
         Ok(fault)
     }

@@ -46,7 +46,9 @@ impl Sink {
     /// # Errors
     /// What the file system says.
     pub fn add(&mut self, op: &Op) -> Result<()> {
-        self.line(op)
+        self.line(op)?;
+        // At once: whoever hangs is not asked to close its files.
+        self.file.flush().context("flush the history's file")
     }
 
     /// Adds the last line.

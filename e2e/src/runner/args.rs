@@ -92,7 +92,6 @@ impl Keep {
         match verdict {
             Verdict::Passed => self == Self::Always,
             Verdict::Failed | Verdict::Hung => self != Self::Never,
-            // Who interrupts wants a clean machine.
             Verdict::Missing | Verdict::Interrupted => false,
         }
     }

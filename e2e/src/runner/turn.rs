@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 use super::{Keep, show, until_stopped};
 use crate::case::Case;
 use crate::cluster::Cluster;
-use crate::namespace::Claim;
+use crate::namespace::{self, Claim};
 use crate::outcome::{Outcome, Verdict};
 use crate::scenario::Scenario;
 use crate::timeline::now;
@@ -27,6 +27,12 @@ use crate::wait::{self, Poll};
 const TOLD: Duration = Duration::from_secs(30);
 /// How much longer than its time a thread may take that was told to end.
 const SPARE: Duration = Duration::from_secs(5);
+/// For the namespace and what belongs to it.
+const BEGIN: Duration = Duration::from_secs(90);
+/// For the last look at a case that passed.
+const JUDGE: Duration = Duration::from_secs(60);
+/// For everything that has to go.
+const CLEAN: Duration = Duration::from_secs(300);
 /// How long to wait for others on the same cluster to let this one be alone, or for one that is alone.
 const OTHERS: Duration = Duration::from_secs(30 * 60);
 
@@ -73,7 +79,7 @@ impl Turn {
             self.scenario.name,
             case.namespace()
         ));
-        let ended = match case.begin(&self.claim).await {
+        let ended = match within(BEGIN, case.begin(&self.claim)).await {
             Ok(observer) => {
                 let ended = self.run(&case).await;
                 let ended = self.judge(&case, ended).await;
@@ -85,7 +91,7 @@ impl Turn {
             Err(error) => (Verdict::Failed, Some(format!("begin: {error:#}"))),
         };
         let (mut verdict, mut reason) = ended;
-        if let Err(error) = self.clean(&case, verdict).await {
+        if let Err(error) = within(CLEAN, self.clean(&case, verdict)).await {
             // A case that leaves something behind has not passed: the next one would stand on it.
             if verdict == Verdict::Passed {
                 verdict = Verdict::Failed;
@@ -126,7 +132,7 @@ impl Turn {
         if !left.is_empty() {
             return Ended::Failed(format!("faults cannot be healed: {}", left.join("; ")));
         }
-        match case.unannounced_restarts().await {
+        match within(JUDGE, case.unannounced_restarts()).await {
             Ok(differences) if differences.is_empty() => Ended::Passed,
             Ok(differences) => Ended::Failed(differences.join("; ")),
             Err(error) => Ended::Failed(format!("count restarts: {error:#}")),
@@ -154,8 +160,10 @@ impl Turn {
         if !left.is_empty() {
             anyhow::bail!("faults cannot be healed: {}", left.join("; "));
         }
-        if self.keep.keeps(verdict) {
-            show::line(&format!("kept: namespace {}", case.namespace()));
+        // Who interrupts wants a clean machine, whatever was to be kept before.
+        if self.keep.keeps(verdict) && !*self.stopped.borrow() {
+            let remove = namespace::keep(case.client(), case.namespace()).await?;
+            show::line(&format!("namespace {} is kept; to remove it: {remove}", case.namespace()));
             return Ok(());
         }
         tokio::select! {
@@ -209,6 +217,13 @@ impl Turn {
             timeline: case.map(|case| case.timeline().entries()).unwrap_or_default(),
             measured: case.map(Case::measured).unwrap_or_default(),
         }
+    }
+}
+
+async fn within<T>(limit: Duration, what: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(limit, what).await {
+        Ok(result) => result,
+        Err(_) => anyhow::bail!("no end within {limit:?}"),
     }
 }
 
