@@ -110,10 +110,11 @@ impl Wrapper<'_> {
     }
 }
 
-/// Codes of the warnings in a `Status`.
+/// Codes of the warnings in a `Status`, without the one that tells of this machine's own disk.
 pub(crate) fn codes(status: &Value) -> Vec<String> {
     let warnings = status["warnings"].as_array().unwrap();
-    warnings.iter().map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
+    let codes = warnings.iter().map(|warning| warning["code"].as_str().unwrap().to_owned());
+    codes.filter(|code| code != "volume_nearly_full").collect()
 }
 
 /// When the scripted etcd noted SIGTERM, in microseconds since 1970.
