@@ -18,6 +18,7 @@ use crate::timeline::{Timeline, What};
 
 pub use process::Process;
 pub use volume::Damage;
+pub(crate) use volume::clean_volumes;
 
 /// What can be done to a case's part of the world.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +43,8 @@ enum Heal {
     Reconnect { chain: String, pids: Vec<u32> },
     /// Let the node's container go on.
     Unpause,
-    /// Take the small file system away that stands for the folder `path` of the node.
-    Unmount { path: String, small: String },
+    /// Take this small file system of the node away, which stands for a volume.
+    Unmount { small: String },
     /// Remove this file of the node.
     Remove { path: String },
 }
@@ -154,7 +155,7 @@ impl Heal {
             Self::Reconnect { chain, pids } => network::reconnect(engine, chain, pids).await,
             Self::Unpause if engine.node_state().await? != "paused" => Ok(()),
             Self::Unpause => engine.unpause().await,
-            Self::Unmount { path, small } => volume::unshrink(engine, path, small).await,
+            Self::Unmount { small } => volume::unshrink(engine, small).await,
             Self::Remove { path } => engine.node(r#"rm -f "$1""#, &[path]).await.map(drop),
         }
     }

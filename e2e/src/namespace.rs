@@ -18,7 +18,9 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use crate::cluster::etcd_resource;
+use crate::cluster::{Cluster, etcd_resource};
+use crate::engine::Engine;
+use crate::fault;
 use crate::wait::{self, Poll};
 
 /// The label on everything of a run outside its namespaces, and on the namespaces: the run's id.
@@ -73,14 +75,14 @@ impl Claim {
     }
 
     /// Renews for ever, and sweeps now and then. A failure is left to the next turn: the API server may be paused.
-    pub async fn keep(&self, client: &Client) {
+    pub async fn keep(&self, cluster: &Cluster) {
         let mut turn = tokio::time::interval(RENEW);
         turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         for count in 1_u64.. {
             turn.tick().await;
-            let _ = tokio::time::timeout(RENEW, self.renew(client)).await;
+            let _ = tokio::time::timeout(RENEW, self.renew(&cluster.client)).await;
             if count.is_multiple_of(6) {
-                let _ = tokio::time::timeout(RENEW, sweep(client)).await;
+                let _ = tokio::time::timeout(RENEW, sweep(cluster)).await;
             }
         }
     }
@@ -184,11 +186,23 @@ pub async fn keep(client: &Client, name: &str) -> Result<String> {
     Ok(format!("kubectl delete namespace {name}"))
 }
 
-/// Asks for the removal of every namespace whose run is over, and returns their names.
+/// Takes away what a case may have made on the node beside its pods: the bucket of its backups, and small file systems in
+/// the place of volumes.
 ///
 /// # Errors
-/// The API server's.
-pub async fn sweep(client: &Client) -> Result<Vec<String>> {
+/// The engine's.
+pub async fn clean_node(engine: &Engine, name: &str) -> Result<()> {
+    let bucket = format!("/etc/gardener/local-backupbuckets/{name}");
+    engine.node(r#"rm -rf "$1""#, &[&bucket]).await?;
+    fault::clean_volumes(engine, name).await
+}
+
+/// Asks for the removal of every namespace whose run is over, with what it left on the node, and returns their names.
+///
+/// # Errors
+/// The API server's, or the engine's.
+pub async fn sweep(cluster: &Cluster) -> Result<Vec<String>> {
+    let client = &cluster.client;
     let ours = ListParams::default().labels(LABEL);
     let leases = Api::<Lease>::namespaced(client.clone(), HOME);
     let all = Api::<Namespace>::all(client.clone());
@@ -203,6 +217,7 @@ pub async fn sweep(client: &Client) -> Result<Vec<String>> {
         let run = namespace.labels().get(LABEL);
         if namespace.metadata.deletion_timestamp.is_none() && !run.is_some_and(|run| alive.contains(run)) {
             begin_delete(client, &namespace.name_any()).await?;
+            clean_node(&cluster.engine, &namespace.name_any()).await?;
             swept.push(namespace.name_any());
         }
     }

@@ -105,10 +105,10 @@ async fn run(args: &Args, table: &[Scenario]) -> Result<Exit> {
     let claim = Arc::new(Claim::new(&cluster.stage.run));
     claim.renew(&cluster.client).await?;
     let keeper = tokio::spawn({
-        let (claim, client) = (Arc::clone(&claim), cluster.client.clone());
-        async move { claim.keep(&client).await }
+        let (claim, cluster) = (Arc::clone(&claim), cluster.clone());
+        async move { claim.keep(&cluster).await }
     });
-    for name in namespace::sweep(&cluster.client).await? {
+    for name in namespace::sweep(&cluster).await? {
         show::line(&format!("removed {name}, left by a run that is over"));
     }
 

@@ -116,16 +116,18 @@ impl Wrapper {
         }
     }
 
-    /// `GET path` with a body that goes on: a stream of events. No limit is set here.
+    /// `GET path` with a body that goes on: a stream of events. None: there is no such path, as in the Go image. No limit is
+    /// set here.
     ///
     /// # Errors
-    /// Nobody answered.
-    pub async fn stream(&self, path: &str) -> Result<Response<Incoming>> {
+    /// Nobody answered, or with another refusal.
+    pub async fn stream(&self, path: &str) -> Result<Option<Response<Incoming>>> {
         let what = || format!("GET {path} of the wrapper in {}", self.pod);
         match self.open(Method::GET, path, None).await.with_context(what)? {
-            Opened::Answered(response) if response.status().is_success() => Ok(response),
+            Opened::Answered(response) if response.status().is_success() => Ok(Some(response)),
+            Opened::Answered(response) if response.status() == StatusCode::NOT_FOUND => Ok(None),
             Opened::Answered(response) => bail!("{}: {}", what(), response.status()),
-            Opened::Refused(answer) => answer.json().with_context(what).and_then(|_| bail!("{}", what())),
+            Opened::Refused(answer) => bail!("{}: {}: {:?}", what(), answer.status, answer.code()),
         }
     }
 

@@ -17,8 +17,6 @@ use crate::scene;
 
 /// For all the evidence of a failure together.
 const SCENE: Duration = Duration::from_secs(90);
-/// For one call at the end of a case.
-const CALL: Duration = Duration::from_secs(30);
 
 impl Case {
     /// Makes the namespace and begins to watch it.
@@ -75,8 +73,7 @@ impl Case {
     /// The namespace does not go; what is left of it stays for the next sweep.
     pub async fn remove(&self) -> Result<()> {
         namespace::delete(self.client(), self.namespace()).await?;
-        let bucket = format!("/etc/gardener/local-backupbuckets/{}", self.namespace());
-        self.cluster().engine.node_within(CALL, r#"rm -rf "$1""#, &[&bucket]).await.map(drop)
+        namespace::clean_node(&self.cluster().engine, self.namespace()).await
     }
 
     /// Asks for the removal and waits for nothing: for a run that is being interrupted.

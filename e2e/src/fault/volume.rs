@@ -13,6 +13,9 @@ use crate::member::Member;
 /// etcd's data directory below the volume, as etcd-druid configures it.
 const DATA: &str = "new.etcd";
 
+/// Where small file systems are mounted on the node.
+const SMALL: &str = "/var/e2e-small";
+
 /// What happens to the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
@@ -54,20 +57,33 @@ esac
 /// the pod that still runs, and what is mounted over the folder itself goes when the kubelet unmounts that pod's.
 const SHRINK: &str = r#"
 mkdir -p "$2"
+echo "$1" > "$2.path"
 mount -t tmpfs -o "$3" e2e "$2"
 mv "$1" "$2.aside"
 ln -s "$2" "$1"
 "#;
 
-/// Undoes that, whoever still uses it and however much of it was done.
+/// Undoes that for `$1`, whoever still uses it and however much of it was done.
 const UNSHRINK: &str = r#"
-if [ -L "$1" ]; then rm "$1"; fi
-while mountpoint -q "$2"; do umount -l "$2"; done
-rm -rf "$2" "$2.aside"
+path=$(cat "$1.path" 2>/dev/null || true)
+if [ -L "$path" ]; then rm "$path"; fi
+while mountpoint -q "$1"; do umount -l "$1"; done
+rm -rf "$1" "$1.aside" "$1.path"
 "#;
 
-pub(super) async fn unshrink(engine: &Engine, path: &str, small: &str) -> Result<()> {
-    engine.node(UNSHRINK, &[path, small]).await.map(drop)
+/// Prints the small file systems of namespace `$2` below `$1`.
+const LIST: &str = r#"for path in "$1/$2".*.path; do [ -e "$path" ] && echo "${path%.path}"; done; true"#;
+
+pub(super) async fn unshrink(engine: &Engine, small: &str) -> Result<()> {
+    engine.node(UNSHRINK, &[small]).await.map(drop)
+}
+
+/// Takes all small file systems of a namespace away.
+pub(crate) async fn clean_volumes(engine: &Engine, namespace: &str) -> Result<()> {
+    for small in engine.node(LIST, &[SMALL, namespace]).await?.lines() {
+        unshrink(engine, small).await?;
+    }
+    Ok(())
 }
 
 impl Damage {
@@ -133,8 +149,8 @@ impl Faults<'_> {
     /// The node refuses.
     pub async fn shrink_volume(self, member: &Member, mib: u32) -> Result<Fault> {
         let path = member.volume().await?;
-        let small = format!("/var/e2e-small/{:08x}", rand::random::<u32>());
-        let heal = Heal::Unmount { path: path.clone(), small: small.clone() };
+        let small = format!("{SMALL}/{}.{:08x}", self.case.namespace(), rand::random::<u32>());
+        let heal = Heal::Unmount { small: small.clone() };
         let fault = self.began(&format!("volume of {mib} MiB"), &[member.pod()], Some(heal));
         let options = format!("size={mib}m,mode=0777");
         let what = || format!("mount {small} for {path}");

@@ -36,7 +36,9 @@ pub(super) async fn listen(case: Case, pod: Pod) {
     let mut said = Said::default();
     loop {
         // Every stream ends: with the wrapper's process, with the pod, with the API server.
-        let _ = hear(&case, &name, &wrapper, &mut said).await;
+        if let Ok(Heard::NoStream) = hear(&case, &name, &wrapper, &mut said).await {
+            return;
+        }
         if said.phase.as_ref().is_some_and(|(phase, _)| phase != "gone") {
             let generation = said.phase.as_ref().map_or(0, |(_, generation)| *generation);
             tell_phase(&case, &name, &mut said, "gone", generation);
@@ -49,12 +51,20 @@ pub(super) async fn listen(case: Case, pod: Pod) {
     }
 }
 
-async fn hear(case: &Case, pod: &str, wrapper: &Wrapper, said: &mut Said) -> Result<()> {
-    let mut body = wrapper.stream("/v1/events").await?.into_body();
+/// How a stream ended.
+enum Heard {
+    Ended,
+    /// This wrapper has none.
+    NoStream,
+}
+
+async fn hear(case: &Case, pod: &str, wrapper: &Wrapper, said: &mut Said) -> Result<Heard> {
+    let Some(response) = wrapper.stream("/v1/events").await? else { return Ok(Heard::NoStream) };
+    let mut body = response.into_body();
     let mut text = Vec::new();
     loop {
         let Ok(frame) = tokio::time::timeout(SILENCE, body.frame()).await else { bail!("silence") };
-        let Some(frame) = frame else { return Ok(()) };
+        let Some(frame) = frame else { return Ok(Heard::Ended) };
         if let Some(bytes) = frame?.data_ref() {
             text.extend_from_slice(bytes);
         }
