@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use e2e::case::Case;
 use e2e::fault::Damage;
-use e2e::member::{ETCD, Member};
+use e2e::member::{ETCD, Member, is_ready, shown};
 use e2e::scenario;
 use e2e::scenario::Scenario;
 use e2e::wait::{self, Poll};
@@ -42,6 +42,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     .within(LONG),
 ];
 
+const SOON: Duration = Duration::from_secs(60);
 const LONG: Duration = Duration::from_secs(900);
 /// The sidecar takes a member out and adds it again, as a learner first.
 const REJOIN: Duration = Duration::from_secs(300);
@@ -56,6 +57,7 @@ async fn a_full_volume_is_warned_of_and_recovers(case: &Case) -> Result<()> {
     let started = Started { toolbox: e2e::toolbox::Toolbox::start(&etcd).await?, etcd, load: None };
     started.toolbox.put_and_get("kept", "since the start").await?;
     case.allow_restarts(member.pod(), 10);
+    let before = member.restarts().await?;
     let full = case.faults().fill_volume(&member).await?;
     let warns = |status: &Value| has_warning(status, "volume_nearly_full");
     member.status_until(Duration::from_secs(60), "a warning of the volume", warns).await?;
@@ -67,8 +69,21 @@ async fn a_full_volume_is_warned_of_and_recovers(case: &Case) -> Result<()> {
         acknowledged += 1;
     }
     case.measure("writes acknowledged on a full volume", acknowledged);
+    // etcd gives up where it cannot write; the wrapper says so, and the kubelet tries again.
+    let record = wait::until(SOON, "the end of an etcd without space", async || {
+        let container = member.container(ETCD).await?;
+        let ended = container.last.clone().filter(|last| last.code == 10);
+        Ok(Poll::from_option(ended, || format!("{container:?}")))
+    })
+    .await?;
+    ensure!(record.message.contains("etcd_ended"), "the record says {}", record.message);
     full.heal().await?;
-    member.ready(REJOIN).await?;
+    wait::until(REJOIN, "a ready member after the volume has space again", async || {
+        let pod = member.get().await?;
+        let ready = is_ready(&pod) && member.restarts().await? > before;
+        Ok(Poll::when(ready, || shown(&pod)))
+    })
+    .await?;
     let keys = started.toolbox.etcdctl(&["get", "fill-", "--prefix", "--keys-only"]).await?;
     let kept = keys.lines().filter(|line| !line.is_empty()).count();
     ensure!(kept >= acknowledged, "{kept} of {acknowledged} acknowledged writes are there");

@@ -76,11 +76,12 @@ impl Case {
         namespace::clean_node(&self.cluster().engine, self.namespace()).await
     }
 
-    /// Asks for the removal and waits for nothing: for a run that is being interrupted.
+    /// Asks for the removal and does not wait for its end: for a run that is being interrupted.
     ///
     /// # Errors
-    /// The API server's.
+    /// The API server's, or the engine's.
     pub async fn begin_remove(&self) -> Result<()> {
-        namespace::begin_delete(self.client(), self.namespace()).await
+        namespace::begin_delete(self.client(), self.namespace()).await?;
+        namespace::clean_node(&self.cluster().engine, self.namespace()).await
     }
 }
