@@ -51,6 +51,10 @@ impl Case {
     /// The folder cannot be made.
     pub fn new(cluster: &Cluster, name: &str, seed: u64) -> Result<Self> {
         let folder = cluster.stage.report.join(name);
+        // What an earlier run of this scenario left there would pass for this one's.
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+        }
         fs::create_dir_all(folder.join("logs")).with_context(|| format!("make {}", folder.display()))?;
         let pki = Pki::new();
         let client_tls = Arc::new(pki.client_config(false)?);

@@ -132,19 +132,19 @@ mod tests {
     use crate::stage::Origin;
     use crate::stage::tests::stage;
 
-    async fn i9_something_comes_back(_: &Case) -> Result<()> {
+    async fn something_comes_back(_: &Case) -> Result<()> {
         Ok(())
     }
 
     #[test]
     fn a_row_is_named_after_its_function() {
-        let row = crate::scenario!(i9_something_comes_back, "why").smoke().within(Duration::from_secs(9));
-        assert_eq!((row.name, row.smoke, row.within.as_secs()), ("i9_something_comes_back", true, 9));
+        let row = crate::scenario!(something_comes_back, "why").smoke().within(Duration::from_secs(9));
+        assert_eq!((row.name, row.smoke, row.within.as_secs()), ("something_comes_back", true, 9));
     }
 
     #[test]
     fn needs_are_held_against_the_stage() {
-        let row = |needs| crate::scenario!(i9_something_comes_back, "why").needs(needs);
+        let row = |needs| crate::scenario!(something_comes_back, "why").needs(needs);
         let real = stage(&[(Role::Sidecar, Origin::Engine), (Role::GoWrapper, Origin::Engine)]);
         let double = stage(&[(Role::Sidecar, Origin::Double), (Role::Wrapper36, Origin::Built)]);
         assert_eq!(row(&[Need::RealSidecar, Need::GoImage]).missing(&real), []);

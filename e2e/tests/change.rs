@@ -72,6 +72,8 @@ async fn e1_e2_a_stop_call_ends_the_process_once(case: &Case) -> Result<()> {
     let last =
         member.container("etcd").await?.last.context("nothing is known of the process that was stopped")?;
     ensure!(last.code == 0, "a stop that was asked for ended with {}: {}", last.code, last.message);
+    let validation = member.status().await?["bootstrap"]["validation"].clone();
+    ensure!(validation == "sanity", "validation {validation} after a clean end");
     let kept = toolbox.etcdctl(&["get", "before", "--print-value-only"]).await?;
     ensure!(kept.trim() == "1", "what was written before reads as {kept:?}");
     Ok(())

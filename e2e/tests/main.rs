@@ -4,12 +4,12 @@
 mod agent;
 mod change;
 mod first;
+mod growth;
 mod neighbours;
 mod network;
 mod planted;
 mod processes;
 mod started;
-mod stopping;
 mod tls;
 mod volumes;
 
@@ -18,13 +18,13 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let groups = [
         first::SCENARIOS,
+        growth::SCENARIOS,
         agent::SCENARIOS,
         change::SCENARIOS,
         neighbours::SCENARIOS,
         network::SCENARIOS,
         planted::SCENARIOS,
         processes::SCENARIOS,
-        stopping::SCENARIOS,
         tls::SCENARIOS,
         volumes::SCENARIOS,
     ];

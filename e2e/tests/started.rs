@@ -58,6 +58,15 @@ impl Started {
         self.toolbox.put_and_get(key, "written").await
     }
 
+    /// There are three members, and each has started and votes.
+    pub(crate) async fn three_vote(&self) -> Result<()> {
+        let members = self.toolbox.etcdctl(&["member", "list"]).await?;
+        // The last column says whether it is a learner.
+        let votes = |line: &str| line.contains("started") && line.ends_with("false");
+        ensure!(members.lines().count() == 3 && members.lines().all(votes), "members: {members}");
+        Ok(())
+    }
+
     /// The clients are served once more, and nothing that they were told was untrue.
     pub(crate) async fn judge(self) -> Result<()> {
         let Some(load) = self.load else { return Ok(()) };

@@ -189,9 +189,7 @@ async fn rejoined(started: &Started, member: &Member, begun: Instant) -> Result<
     let case = started.etcd.case();
     case.measure("ready again with its data", format!("{:.1} s", begun.elapsed().as_secs_f64()));
     started.etcd.all_members_ready(REJOIN).await?;
-    let list = started.toolbox.etcdctl(&["member", "list"]).await?;
-    ensure!(list.lines().count() == 3, "members: {list}");
-    ensure!(list.lines().all(|line| line.contains("started") && line.ends_with("false")), "{list}");
+    started.three_vote().await?;
     started.serves("after").await
 }
 
