@@ -109,6 +109,7 @@ async fn i6_a_member_that_lost_committed_entries_never_serves_until_it_is_emptie
     let member = started.etcd.member(case.seed() as u32 % 3);
     case.expect_restarts(member.pod(), 2);
     case.allow_restarts(member.pod(), 8);
+    let id = id(&member).await?;
     case.faults().damage(&member, Damage::LogHalved).await?;
     started.serves("meanwhile").await?;
     let record = wait::until(REJOIN, "the record of a start that etcd refuses", async || {
@@ -124,28 +125,28 @@ async fn i6_a_member_that_lost_committed_entries_never_serves_until_it_is_emptie
     ensure!(record.code == 10 && told["phase"] == "starting", "exit {}: {told}", record.code);
     ensure!(told["hint"].as_str().is_some_and(|hint| hint.contains("refused")), "{told}");
     case.faults().give_data_up(&member).await?;
-    rejoined(&started, &member, Instant::now()).await?;
+    rejoined(&started, &member, Instant::now(), &id).await?;
     started.judge().await
 }
 
 async fn i8_a_member_whose_volume_is_lost_rejoins(case: &Case) -> Result<()> {
     let started = started::three(case).await?;
     let member = started.etcd.member(1);
-    let uid = member.uid().await?;
+    let (uid, id) = (member.uid().await?, id(&member).await?);
     // The sidecar may end the container once, after it has told the member its new place.
     case.allow_restarts(member.pod(), 2);
     let begun = Instant::now();
     case.faults().lose_volume(&member).await?;
     started.serves("meanwhile").await?;
     member.replaced(&uid, REJOIN).await?;
-    rejoined(&started, &member, begun).await?;
+    rejoined(&started, &member, begun, &id).await?;
     started.judge().await
 }
 
 async fn a_removed_member_says_so_in_its_last_words(case: &Case) -> Result<()> {
     let started = started::three(case).await?;
     let member = started.etcd.member(2);
-    let id = member.status().await?["member"]["id"].as_str().context("no member id")?.to_owned();
+    let id = id(&member).await?;
     case.allow_restarts(member.pod(), 4);
     started.toolbox.etcdctl(&["member", "remove", &id]).await?;
     case.step(&format!("{} was removed from the cluster", member.pod()));
@@ -171,7 +172,7 @@ async fn damaged(case: &Case, damage: Damage) -> Result<()> {
     // By the kill; the sidecar may end the container once more.
     case.expect_restarts(member.pod(), 1);
     case.allow_restarts(member.pod(), 2);
-    let begun = Instant::now();
+    let (begun, id) = (Instant::now(), id(&member).await?);
     case.faults().damage(&member, damage).await?;
     started.serves("meanwhile").await?;
     wait::until(REJOIN, &format!("{} to be started anew", member.pod()), async || {
@@ -179,17 +180,27 @@ async fn damaged(case: &Case, damage: Damage) -> Result<()> {
         Ok(Poll::when(restarts > 0, || format!("{restarts} restarts")))
     })
     .await?;
-    rejoined(&started, &member, begun).await?;
+    rejoined(&started, &member, begun, &id).await?;
     started.judge().await
 }
 
-/// The member is ready and votes, there are three, and what was written is there: in its own copy too.
-async fn rejoined(started: &Started, member: &Member, begun: Instant) -> Result<()> {
+/// As the cluster knows a member.
+async fn id(member: &Member) -> Result<String> {
+    let told = |status: &Value| status["member"]["id"].is_string();
+    let status = member.status_until(SOON, "a member id", told).await?;
+    status["member"]["id"].as_str().map(str::to_owned).context("no member id")
+}
+
+/// The member is ready under another id, since it left with its data and came as a learner; there are three that vote, and
+/// what was written is there.
+async fn rejoined(started: &Started, member: &Member, begun: Instant, before: &str) -> Result<()> {
     member.ready(REJOIN).await?;
     let case = started.etcd.case();
     case.measure("ready again with its data", format!("{:.1} s", begun.elapsed().as_secs_f64()));
     started.etcd.all_members_ready(REJOIN).await?;
     started.three_vote().await?;
+    let after = id(member).await?;
+    ensure!(after != before, "{} is still member {before}: its data was not missed", member.pod());
     started.serves("after").await
 }
 
