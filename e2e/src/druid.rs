@@ -236,6 +236,13 @@ mod tests {
     }
 
     #[test]
+    fn k9_the_store_is_a_folder_of_the_node_and_has_no_secret() {
+        let object = EtcdSpec { backup_tls: true, client_tls: true, ..EtcdSpec::new("own") }.object("n");
+        let store = object.pointer("/spec/backup/store").expect("a store");
+        assert_eq!(store, &json!({"provider": "local", "container": "n", "prefix": "own"}));
+    }
+
+    #[test]
     fn each_tls_is_switched_by_itself() {
         let spec = |client_tls, peer_tls, backup_tls| EtcdSpec {
             client_tls,

@@ -121,6 +121,7 @@ mod tests {
         assert_eq!(value.await.unwrap(), 3);
     }
 
+    // Shows: K6
     #[tokio::test]
     async fn a_wait_that_runs_out_tells_the_last_status() {
         let mut looks = 0;

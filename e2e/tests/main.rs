@@ -15,7 +15,13 @@ mod volumes;
 
 use std::process::ExitCode;
 
+use e2e::scenario::Scenario;
+
 fn main() -> ExitCode {
+    e2e::runner::main(table().leak())
+}
+
+fn table() -> Vec<Scenario> {
     let groups = [
         first::SCENARIOS,
         growth::SCENARIOS,
@@ -28,5 +34,29 @@ fn main() -> ExitCode {
         tls::SCENARIOS,
         volumes::SCENARIOS,
     ];
-    e2e::runner::main(groups.concat().leak())
+    groups.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k8_damaged_and_deleted_data_are_among_the_default_scenarios() {
+        let table = table();
+        for word in ["deleted", "zeroed", "half_written", "volume_is_lost"] {
+            let has = |scenario: &&Scenario| scenario.name.contains("i8_") && scenario.name.contains(word);
+            let found = table.iter().find(has).unwrap_or_else(|| panic!("no scenario of {word} data"));
+            assert!(!found.planted && found.needs.is_empty(), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn every_scenario_has_a_name_of_its_own() {
+        let mut names: Vec<_> = table().iter().map(|scenario| scenario.name).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
 }

@@ -111,6 +111,7 @@ mod tests {
         assert_eq!(warnings(events), ["t2 Warning pod/b BackOff x1: m", "t3 Warning pod/a BackOff x2: m n"]);
     }
 
+    // Shows: K6
     #[test]
     fn each_pods_newest_main_log_is_taken() {
         let folder = tempfile::tempdir().unwrap();

@@ -8,33 +8,32 @@ use serde_json::json;
 
 use crate::scene::{Etcd, LONG, MEMBER, SECOND, Scene, Wrapper, client_tls};
 
-#[rstest]
-#[case("3.5")]
-#[case("3.6")]
-#[case("3.7")]
-fn d6_a_learner_is_not_ready_until_it_is_promoted(#[case] line: &'static str) {
-    let first = Scene::real(line);
-    let _voter = first.start_ready();
+/// A learner beside `first`, added to its cluster and not started yet.
+fn joining(first: &Scene, line: &'static str) -> Scene {
     let joining = Scene::of(&Etcd::Real(line)).named("etcd-main-1");
-    let url = |scene: &Scene| format!("http://127.0.0.1:{}", scene.peer_port());
-    let cluster = format!("{MEMBER}={},etcd-main-1={}", url(&first), url(&joining));
+    let cluster = format!("{MEMBER}={},etcd-main-1={}", peer_url(first), peer_url(&joining));
     let config = joining.config().with("initial-cluster", cluster);
     let joining = joining.with_config(config);
     joining.sidecar().set_cluster(None, true);
-    first.etcdctl(&["member", "add", "etcd-main-1", "--learner", &format!("--peer-urls={}", url(&joining))]);
+    let urls = format!("--peer-urls={}", peer_url(&joining));
+    first.etcdctl(&["member", "add", "etcd-main-1", "--learner", &urls]);
+    joining
+}
 
-    let learner = joining.start();
-    let status = learner.wait_status(LONG, "a learner that is told", |status| {
+fn peer_url(scene: &Scene) -> String {
+    format!("http://127.0.0.1:{}", scene.peer_port())
+}
+
+/// The member's own status once it is told to be a learner.
+#[track_caller]
+fn learns(learner: &Wrapper<'_>) -> serde_json::Value {
+    learner.wait_status(LONG, "a learner that is told", |status| {
         status["health"]["diagnosis"] == "learner" && status["leader"]["isLearner"] == true
-    });
-    assert_eq!(status["wrapper"]["phase"], "running");
-    assert_eq!(status["health"]["role"], "learner");
-    assert_eq!(status["leader"]["isLeader"], false);
-    let answer = learner.readyz().unwrap();
-    assert_eq!((answer.status, answer.header("etcd-wrapper-reason")), (503, Some("learner")));
-    assert_eq!(answer.header("etcd-wrapper-phase"), Some("running"));
+    })
+}
 
-    let id = status["leader"]["memberId"].as_str().unwrap();
+#[track_caller]
+fn promote(first: &Scene, id: &str) {
     doubles::wait::until(LONG, "the promotion", || {
         let output = first.try_etcdctl(&["member", "promote", id]);
         // Refused until the learner has caught up.
@@ -42,10 +41,80 @@ fn d6_a_learner_is_not_ready_until_it_is_promoted(#[case] line: &'static str) {
             String::from_utf8_lossy(&output.stderr).into_owned()
         })
     });
+}
+
+#[rstest]
+#[case("3.5")]
+#[case("3.6")]
+#[case("3.7")]
+fn d6_a_learner_is_not_ready_until_it_is_promoted(#[case] line: &'static str) {
+    let first = Scene::real(line);
+    let _voter = first.start_ready();
+    let joining = joining(&first, line);
+    let learner = joining.start();
+    let status = learns(&learner);
+    assert_eq!(status["wrapper"]["phase"], "running");
+    assert_eq!(status["health"]["role"], "learner");
+    assert_eq!(status["leader"]["isLeader"], false);
+    let answer = learner.readyz().unwrap();
+    assert_eq!((answer.status, answer.header("etcd-wrapper-reason")), (503, Some("learner")));
+    assert_eq!(answer.header("etcd-wrapper-phase"), Some("running"));
+
+    promote(&first, status["leader"]["memberId"].as_str().unwrap());
     learner.wait_readyz(5 * SECOND, 200);
     learner.wait_status(SECOND, "a voter", |status| {
         status["health"]["diagnosis"] == "healthy" && status["leader"]["isLearner"] == false
     });
+}
+
+/// Its own URLs change and the voter's, by member update and a start with the new configuration, as a move to TLS does it.
+#[rstest]
+#[case("3.5")]
+#[case("3.6")]
+#[case("3.7")]
+fn i3_a_learner_whose_peer_urls_change_stays_a_learner(#[case] line: &'static str) {
+    let first = Scene::real(line);
+    let voter = first.start_ready();
+    let joining = joining(&first, line);
+    let mut learner = joining.start();
+    let id = learns(&learner)["leader"]["memberId"].as_str().unwrap().to_owned();
+    let voters = voter.status()["leader"]["memberId"].as_str().unwrap().to_owned();
+
+    let moved = [ReservedPort::loopback(), ReservedPort::loopback()];
+    let [url, voters_url] = moved.each_ref().map(|port| format!("http://127.0.0.1:{}", port.port()));
+    first.etcdctl(&["member", "update", &id, &format!("--peer-urls={url}")]);
+    first.etcdctl(&["member", "update", &voters, &format!("--peer-urls={voters_url}")]);
+    let cluster = format!("{MEMBER}={voters_url},etcd-main-1={url}");
+    for (scene, url) in [(&joining, &url), (&first, &voters_url)] {
+        let config = scene
+            .config()
+            .with("listen-peer-urls", url.as_str())
+            .with("initial-advertise-peer-urls", json!({scene.member(): [url]}))
+            .with("initial-cluster", cluster.as_str());
+        scene.sidecar().set_config(config);
+    }
+    assert_eq!(voter.caller().post("/v1/etcd/restart?config=sidecar&wait=20s").told(), "200 succeeded");
+    voter.wait_ready();
+    // By `/stop` or the kubelet, as a container does it.
+    learner.terminate();
+    assert_eq!(learner.wait_exit(LONG), 0);
+    let learner = joining.start();
+    let status = learns(&learner);
+    assert_eq!(status["leader"]["memberId"], id.as_str(), "the same member");
+
+    let listed: serde_json::Value =
+        serde_json::from_str(&first.etcdctl(&["member", "list", "--write-out=json"])).unwrap();
+    let mut seen: Vec<_> = listed["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| (m["peerURLs"][0].as_str().unwrap(), m["isLearner"].as_bool().unwrap_or_default()))
+        .collect();
+    seen.sort_by_key(|(_, learner)| *learner);
+    assert_eq!(seen, [(voters_url.as_str(), false), (url.as_str(), true)]);
+    assert_eq!(learner.readyz().unwrap().status, 503);
+    promote(&first, &id);
+    learner.wait_readyz(5 * SECOND, 200);
 }
 
 /// Puts 100 KB values until etcd refuses one, or `enough` says so.
