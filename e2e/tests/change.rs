@@ -36,7 +36,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 const BOOTSTRAP: Duration = Duration::from_secs(300);
 const SOON: Duration = Duration::from_secs(60);
 const ROLL: Duration = Duration::from_secs(600);
-/// Three turns, each with a start of etcd; by api.md a turn may wait 60 s and 30 s for each voter.
+/// Three turns, each with a start of etcd; by api.md a turn of three voters may wait 162 s.
 const TURNS: Duration = Duration::from_secs(240);
 
 async fn e19_three_restarts_at_once_go_in_turn(case: &Case) -> Result<()> {
@@ -109,7 +109,7 @@ async fn e19_where_the_sidecars_call_fails_restarts_in_turn_finish_the_change(ca
     toolbox.put_and_get("after", "2").await
 }
 
-/// Asks all members at the same moment, and looks meanwhile that a majority serves at any time.
+/// Asks all members at the same moment, and looks meanwhile that no two are down.
 async fn restart_all_in_turn(etcd: &Etcd) -> Result<()> {
     let members = etcd.members();
     let before: Vec<u64> = try_join_all(members.iter().map(generation)).await?;
@@ -121,13 +121,14 @@ async fn restart_all_in_turn(etcd: &Etcd) -> Result<()> {
     for answer in &answers {
         ensure!(answer.status == 202, "{}: {}", answer.status, String::from_utf8_lossy(&answer.body));
     }
-    let mut worst = members.len();
+    let mut most_down = 0;
     wait::until_every(Duration::from_millis(200), TURNS, "a new generation of every member", async || {
         let statuses: Vec<Option<Value>> =
             futures_util::future::join_all(members.iter().map(async |member| member.status().await.ok()))
                 .await;
-        let up = statuses.iter().flatten().filter(|status| status["wrapper"]["phase"] == "running").count();
-        worst = worst.min(up);
+        // Whoever does not answer is not down for that: the way to it is long.
+        let down = statuses.iter().flatten().filter(|status| status["wrapper"]["phase"] != "running").count();
+        most_down = most_down.max(down);
         let over = statuses.iter().zip(&before).all(|(status, before)| {
             status.as_ref().is_some_and(|status| {
                 status["etcd"]["generation"] == before + 1 && status["readiness"]["ready"] == true
@@ -137,7 +138,7 @@ async fn restart_all_in_turn(etcd: &Etcd) -> Result<()> {
         Ok(Poll::when(over, seen))
     })
     .await?;
-    ensure!(worst >= 2, "only {worst} members ran at some moment");
+    ensure!(most_down <= 1, "{most_down} members were down at the same moment");
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 //! use) stays etcd's to refuse.
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -50,6 +51,8 @@ pub struct EtcdConfig {
     pub peer_tls: TlsSection,
     /// Bytes; 0 or absent is etcd's default, 2 GiB; `u64::MAX` where a negative number switches the quota off.
     pub quota_backend_bytes: u64,
+    /// etcd's default, 1 s, where the key is absent or 0.
+    pub election_timeout: Duration,
     pub unsafe_no_fsync: bool,
     pub force_new_cluster: bool,
 }

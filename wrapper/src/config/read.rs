@@ -3,6 +3,7 @@
 //! From YAML to `EtcdConfig`: reads the keys the wrapper needs, with etcd's own ideas of their types, and collects all
 //! problems. Leaves every other key alone.
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -24,9 +25,13 @@ const READ: &[&str] = &[
     "client-transport-security",
     "peer-transport-security",
     "quota-backend-bytes",
+    "election-timeout",
     "unsafe-no-fsync",
     "force-new-cluster",
 ];
+
+/// etcd's default.
+const ELECTION: Duration = Duration::from_secs(1);
 
 const READ_TLS: &[&str] = &[
     "cert-file",
@@ -67,6 +72,7 @@ pub(super) fn config(bytes: Bytes) -> Result<EtcdConfig, ConfigError> {
     let advertise_client_urls = urls("advertise-client-urls");
     let advertise_peer_urls = urls("initial-advertise-peer-urls");
     let quota_backend_bytes = top.quota();
+    let election_timeout = top.election_timeout();
     let unsafe_no_fsync = top.flag("unsafe-no-fsync");
     let force_new_cluster = top.flag("force-new-cluster");
     let client = top.section("client-transport-security");
@@ -90,6 +96,7 @@ pub(super) fn config(bytes: Bytes) -> Result<EtcdConfig, ConfigError> {
         client_tls,
         peer_tls,
         quota_backend_bytes,
+        election_timeout,
         unsafe_no_fsync,
         force_new_cluster,
         bytes,
@@ -207,6 +214,19 @@ impl<'d> Section<'d, '_> {
             None => {
                 self.wrong(key, value, "a whole number of bytes without quotes");
                 0
+            }
+        }
+    }
+
+    fn election_timeout(&mut self) -> Duration {
+        let key = "election-timeout";
+        let Some((value, scalar)) = self.scalar(key, "a number of milliseconds") else { return ELECTION };
+        match whole_number(scalar).map(u64::try_from) {
+            Some(Ok(0)) => ELECTION,
+            Some(Ok(millis)) => Duration::from_millis(millis),
+            Some(Err(_)) | None => {
+                self.wrong(key, value, "a whole number of milliseconds without quotes");
+                ELECTION
             }
         }
     }

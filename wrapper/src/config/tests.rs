@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! What is read from a configuration and what is refused.
+use std::time::Duration;
+
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -190,6 +192,16 @@ fn quotas_are_read_as_etcd_does(#[case] text: &str, #[case] bytes: u64) {
 }
 
 #[rstest]
+#[case("election-timeout:\n", 1_000)]
+#[case("election-timeout: 0\n", 1_000)]
+#[case("election-timeout: 5000\n", 5_000)]
+fn the_election_timeout_is_in_milliseconds(#[case] text: &str, #[case] millis: u64) {
+    assert_eq!(parsed(text).election_timeout, Duration::from_millis(millis));
+}
+
+#[rstest]
+#[case("election-timeout: 5s\n")]
+#[case("election-timeout: -1\n")]
 #[case("quota-backend-bytes: '5'\n")]
 #[case("quota-backend-bytes: 1.5\n")]
 #[case("quota-backend-bytes: 18446744073709551615\n")]

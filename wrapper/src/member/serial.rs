@@ -3,9 +3,10 @@
 //! Whose turn is it? The pure side of `guard=serial`: all members of a cluster are told to restart at the same moment,
 //! and each finds its place by itself, without a word to the others. The caller looks (guard.rs) and brings the clock.
 //!
-//! Each waits until all other voters have been active without a break for 1 s + rank × 6 s. A member that goes down
-//! breaks the count of all that wait, and a frozen peer is noticed within 5 s: ranks are further apart than that, so no
-//! two counts end while one is down.
+//! Each waits until all other voters have been active without a break for 1 s and a spacing for each voter before it. A
+//! member that goes down breaks the count of all that wait, but late: while it hands over leadership and etcd waits for
+//! clients that hold streams open, its peers still hear it. Ranks are further apart than that takes, so no two counts end
+//! while one goes.
 use std::time::Duration;
 
 use super::guard::Sight;
@@ -14,16 +15,22 @@ use super::guard::Sight;
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 const STEADY: Duration = Duration::from_secs(1);
-const STEADY_PER_RANK: Duration = Duration::from_secs(6);
+/// From the end of a count until others see it: leadership is handed over for 3 s at most; then etcd closes its clients'
+/// listener and waits for open streams, 5 s and two election timeouts (embed `Close` and `ReqTimeout`, 3.4 to 3.7), before
+/// its peers lose it. The sidecar's watch is such a stream. 2 s more are for the looks, and 2 s for calls that do not come
+/// at quite the same moment. A peer that freezes instead is noticed within 5 s.
+const GOING: Duration = Duration::from_secs(3 + 5 + 2 + 2);
 const LIMIT: Duration = Duration::from_secs(60);
-const LIMIT_PER_VOTER: Duration = Duration::from_secs(30);
+/// To go and to come back, for each voter, beside all counts.
+const TURN: Duration = Duration::from_secs(20);
 /// Looks further apart than this prove nothing about the time between them.
 const BLIND: Duration = Duration::from_secs(3);
 
 /// A member waiting for its turn.
 #[derive(Clone, Debug)]
 pub struct Serial {
-    rank: u32,
+    /// How long all others must have been active.
+    needed: Duration,
     limit: Duration,
     exempt: bool,
     /// All have been active since, and the last look that saw it so.
@@ -45,14 +52,19 @@ pub enum Turn {
 
 impl Serial {
     /// From the sight at the moment the call came in; the rank is this member's place among the voters, by id, and does
-    /// not change any more. A single voter, and a member that is no voter, need not wait.
-    pub fn new(sight: &Sight) -> Self {
+    /// not change any more. `election_timeout` is the cluster's. A single voter, and a member that is no voter, need not
+    /// wait.
+    pub fn new(sight: &Sight, election_timeout: Duration) -> Self {
         let voters = sight.voters();
         let rank = voters.iter().take_while(|id| **id < sight.self_id).count();
+        let rank = u32::try_from(rank).unwrap_or(u32::MAX);
         let count = u32::try_from(voters.len()).unwrap_or(u32::MAX);
+        let spacing = GOING.saturating_add(election_timeout.saturating_mul(2));
+        // The counts of all ranks, one after the other.
+        let counts = spacing.saturating_mul(count.saturating_mul(count.saturating_sub(1)) / 2);
         Self {
-            rank: u32::try_from(rank).unwrap_or(u32::MAX),
-            limit: LIMIT.saturating_add(LIMIT_PER_VOTER.saturating_mul(count)),
+            needed: STEADY.saturating_add(spacing.saturating_mul(rank)),
+            limit: LIMIT.saturating_add(TURN.saturating_mul(count)).saturating_add(counts),
             exempt: count <= 1 || !voters.contains(&sight.self_id),
             steady: None,
             last_obstacle: "the others were never seen".into(),
@@ -64,7 +76,7 @@ impl Serial {
         if self.exempt {
             return Turn::Go;
         }
-        let needed = STEADY + STEADY_PER_RANK.saturating_mul(self.rank);
+        let needed = self.needed;
         let obstacle = match sight {
             Err(detail) => Some(detail.clone()),
             Ok(sight) => {

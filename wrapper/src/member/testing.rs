@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Values for the tests of this stage's pure parts.
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 
@@ -29,6 +29,7 @@ pub(super) fn config() -> EtcdConfig {
         client_tls: TlsSection::default(),
         peer_tls: TlsSection::default(),
         quota_backend_bytes: 0,
+        election_timeout: Duration::from_secs(1),
         unsafe_no_fsync: false,
         force_new_cluster: false,
     }

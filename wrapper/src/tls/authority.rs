@@ -88,6 +88,7 @@ pub(crate) fn etcd_config(dir: &Path, listen: &str) -> crate::config::EtcdConfig
         client_tls: crate::config::TlsSection::default(),
         peer_tls: crate::config::TlsSection::default(),
         quota_backend_bytes: 0,
+        election_timeout: std::time::Duration::from_secs(1),
         unsafe_no_fsync: false,
         force_new_cluster: false,
     }

@@ -41,6 +41,8 @@ impl Cluster {
                 .with("initial-advertise-peer-urls", json!({scene.member(): [peer_url(scene)]}))
                 .with("advertise-client-urls", json!({scene.member(): [scene.client_url()]}))
                 .with("initial-cluster", all.as_str())
+                // For a stream that needs no client of etcd's own.
+                .with("enable-grpc-gateway", true)
                 // Else a member can be removed only once all have been connected for 5 s.
                 .with("strict-reconfig-check", false);
             if tls { with_tls(config, &pki) } else { config }

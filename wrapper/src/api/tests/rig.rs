@@ -81,6 +81,7 @@ pub(crate) fn running_core() -> CoreView {
         client_tls: TlsSection::default(),
         peer_tls: TlsSection::default(),
         quota_backend_bytes: 0,
+        election_timeout: Duration::from_secs(1),
         unsafe_no_fsync: false,
         force_new_cluster: false,
     };

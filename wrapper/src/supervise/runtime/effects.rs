@@ -201,12 +201,14 @@ impl Supervisor {
 
     fn await_turn(&mut self) {
         let client = self.member.borrow().client.clone();
+        let election_timeout =
+            self.living.borrow().as_ref().map_or(Duration::ZERO, |alive| alive.config.election_timeout);
         self.turn = Some(self.ask(Kind::Turn, async move {
             let Some(client) = client else {
                 let detail = "etcd has not answered yet".to_owned();
                 return Event::Turn(Err(Refusal { code: Code::GuardUnknown, detail }));
             };
-            Event::Turn(wait_for_turn(&client).await)
+            Event::Turn(wait_for_turn(&client, election_timeout).await)
         }));
     }
 
@@ -257,13 +259,13 @@ fn jittered(timer: Timer, after: Duration) -> Duration {
 }
 
 /// Looks until it is this member's turn, or will not be.
-async fn wait_for_turn(client: &Client) -> Result<(), Refusal> {
+async fn wait_for_turn(client: &Client, election_timeout: Duration) -> Result<(), Refusal> {
     let refusal = |code, detail| Refusal { code, detail };
     let began = Instant::now();
     let mut scraper = client.scraper();
     let mut sight = guard::look(client, &mut scraper).await;
     let mut serial = match &sight {
-        Ok(sight) => serial::Serial::new(sight),
+        Ok(sight) => serial::Serial::new(sight, election_timeout),
         Err(detail) => return Err(refusal(Code::GuardUnknown, detail.clone())),
     };
     loop {

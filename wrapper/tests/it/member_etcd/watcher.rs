@@ -91,6 +91,7 @@ fn target(etcd: &Etcd, generation: u64, ready_seen: bool) -> Target {
         client_tls: TlsSection::default(),
         peer_tls: TlsSection::default(),
         quota_backend_bytes: 0,
+        election_timeout: Duration::from_secs(1),
         unsafe_no_fsync: false,
         force_new_cluster: false,
     };

@@ -175,6 +175,7 @@ pub(in super::super) fn config(own: bool, fsync: bool) -> Arc<EtcdConfig> {
         client_tls: TlsSection::default(),
         peer_tls: TlsSection::default(),
         quota_backend_bytes: 0,
+        election_timeout: Duration::from_secs(1),
         unsafe_no_fsync: !fsync,
         force_new_cluster: false,
     })
