@@ -89,17 +89,27 @@ impl Cluster {
         })
     }
 
-    /// Makes it, out of a node image as this machine can have one.
-    pub(crate) fn create(&self, engine: &Engine) -> Result<()> {
+    /// Makes it, out of a node image as this machine can have one. Of the Kubernetes of this minor (`1.36`), if one is
+    /// asked for.
+    pub(crate) fn create(&self, engine: &Engine, kubernetes: Option<&str>) -> Result<()> {
         let root = repo::root();
-        let foreign = Foreign::read(&root)?;
-        let (image, shape) = match foreign.node.find(engine)? {
+        let node = Foreign::read(&root)?.node_of(kubernetes)?;
+        let (image, shape) = match node.find(engine)? {
             Ok((digest, from)) => {
-                eprintln!("node image: {} ({digest}, {from})", foreign.node.reference);
-                (foreign.node.reference, "cluster-public.yaml")
+                eprintln!("node image: {} ({digest}, {from})", node.reference);
+                (node.reference, "cluster-public.yaml")
             }
             Err(why) => {
-                eprintln!("node image: {} cannot be pulled ({why}); {}", foreign.node.reference, From::Built);
+                // What is built here is of one version.
+                let built =
+                    Tool::Kubernetes("kubelet").pinned()?.context("hack/tools/k8s pins no Kubernetes")?;
+                if !is_minor(&built, kubernetes) {
+                    let image = &node.reference;
+                    bail!(
+                        "the node image {image} cannot be pulled ({why}), and what is built here is {built}"
+                    );
+                }
+                eprintln!("node image: {} cannot be pulled ({why}); {}", node.reference, From::Built);
                 (node::ensure(engine)?, "cluster.yaml")
             }
         };
@@ -215,6 +225,11 @@ impl Cluster {
 /// The claim of one run on a cluster; others keep off until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
+
+/// Whether a version such as `v1.37.0` is of the minor that is asked for, if one is.
+pub(crate) fn is_minor(version: &str, wanted: Option<&str>) -> bool {
+    wanted.is_none_or(|minor| version.trim_start_matches('v').starts_with(&format!("{minor}.")))
+}
 
 /// The names of all clusters that kind made on this engine.
 pub(crate) fn all(_: &Engine) -> Result<Vec<String>> {

@@ -9,6 +9,7 @@ mod e2e;
 mod fuzz;
 mod image;
 mod kind;
+mod lint;
 mod setup;
 mod test;
 mod tidy;
@@ -37,6 +38,7 @@ enum Verb {
     Tool(tool::Args),
     Test(test::Args),
     Fuzz(fuzz::Args),
+    Lint(lint::Args),
     Tidy(tidy::Args),
     Image(image::Args),
     Kind(kind::Args),
@@ -53,6 +55,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Tool(args) => tool::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
+        Verb::Lint(args) => lint::run(&args),
         Verb::Tidy(args) => tidy::run(&args),
         Verb::Image(args) => image::run(&args),
         Verb::Kind(args) => kind::run(&args),

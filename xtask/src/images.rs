@@ -3,6 +3,7 @@
 //! Images of others: `pipelines/images.yaml`, and where each comes from on this machine. It never falls back in
 //! silence: what it took is told, with its digest.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -15,6 +16,8 @@ use crate::engine::Engine;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Foreign {
     pub(crate) node: Reference,
+    /// Nodes of older Kubernetes, by minor: `1.36`.
+    pub(crate) older_nodes: BTreeMap<String, Reference>,
     pub(crate) druid: Reference,
     pub(crate) chown: Reference,
     pub(crate) sidecar: Reference,
@@ -44,6 +47,24 @@ impl Foreign {
         let path = root.join("pipelines/images.yaml");
         let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
         serde_saphyr::from_str(&text).with_context(|| format!("parse {}", path.display()))
+    }
+}
+
+impl Foreign {
+    /// The node image for the Kubernetes of a minor, `1.36`; without one the newest.
+    ///
+    /// # Errors
+    /// The page has none of this minor; the ones that it has are named.
+    pub(crate) fn node_of(&self, kubernetes: Option<&str>) -> Result<Reference> {
+        let Some(minor) = kubernetes else { return Ok(self.node.clone()) };
+        if self.node.reference.contains(&format!(":v{minor}.")) {
+            return Ok(self.node.clone());
+        }
+        self.older_nodes.get(minor).cloned().with_context(|| {
+            let older: Vec<&str> = self.older_nodes.keys().map(String::as_str).collect();
+            let newest = &self.node.reference;
+            format!("no node image of Kubernetes {minor}; there are {newest} and {}", older.join(", "))
+        })
     }
 }
 
@@ -84,10 +105,22 @@ mod tests {
     #[test]
     fn the_page_of_this_clone_can_be_read_and_pins_every_image() {
         let images = Foreign::read(&repo::root()).unwrap();
-        for image in [images.node, images.druid, images.chown, images.sidecar, images.go_wrapper] {
+        let others = [images.node, images.druid, images.chown, images.sidecar, images.go_wrapper];
+        for image in images.older_nodes.into_values().chain(others) {
             let (_, tag) = image.reference.rsplit_once(':').expect(&image.reference);
             assert!(!tag.is_empty() && tag != "latest", "{}", image.reference);
         }
+    }
+
+    #[test]
+    fn a_node_is_chosen_by_its_minor() {
+        let images = Foreign::read(&repo::root()).unwrap();
+        let of = |minor| images.node_of(minor).map(|node| node.reference);
+        assert_eq!(of(None).unwrap(), images.node.reference);
+        for minor in images.older_nodes.keys() {
+            assert!(of(Some(minor)).unwrap().contains(&format!(":v{minor}.")), "{minor}");
+        }
+        assert!(of(Some("1.3")).unwrap_err().to_string().contains("no node image of Kubernetes 1.3;"));
     }
 
     #[test]

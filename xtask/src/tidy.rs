@@ -8,7 +8,9 @@ mod edges;
 mod headers;
 mod links;
 mod operations;
+mod pipelines;
 mod requirements;
+mod reuse;
 mod test_names;
 mod tree;
 
@@ -70,11 +72,38 @@ pub(crate) fn check(root: &Path) -> Result<Report> {
     let mut findings = headers::check(&tree);
     findings.extend(edges::check(&tree)?);
     findings.extend(links::check(&tree));
+    findings.extend(reuse::check(&tree)?);
+    findings.extend(pipelines::check(&tree)?);
     findings.extend(operations::check(&tree)?);
     let table = requirements::Table::read(&tree)?;
     findings.extend(table.check(&tree));
     findings.sort();
     Ok(Report { findings, untested: table.untested(&tree) })
+}
+
+/// The findings about licences alone.
+///
+/// # Errors
+/// As for [`check`].
+pub(crate) fn licences(root: &Path) -> Result<Vec<Finding>> {
+    let tree = Tree::read(root)?;
+    let mut findings = headers::licences(&tree);
+    findings.extend(reuse::check(&tree)?);
+    findings.sort();
+    Ok(findings)
+}
+
+/// The paths of all shell scripts of the clone, by their first line.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn shell_scripts(root: &Path) -> Result<Vec<String>> {
+    let tree = Tree::read(root)?;
+    let is_shell = |text: &str| {
+        let first = text.lines().next().unwrap_or_default();
+        first.starts_with("#!") && first.split(['/', ' ']).any(|word| matches!(word, "sh" | "bash" | "dash"))
+    };
+    Ok(tree.files().filter(|(_, text)| is_shell(text)).map(|(path, _)| path.to_owned()).collect())
 }
 
 /// Mends what can be mended without a thought, and returns the files that changed.

@@ -7,6 +7,7 @@ mod crates;
 mod debian;
 mod go;
 mod kubernetes;
+mod python;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -66,6 +67,19 @@ pub(crate) enum Tool {
     Etcdctl(Line),
     Etcdutl(Line),
     CargoNextest,
+    /// Licences, bans and sources of crates; advisories.
+    CargoDeny,
+    /// Finds dependencies that nothing uses.
+    CargoMachete,
+    CargoLlvmCov,
+    CargoMutants,
+    /// Checks workflows; finds shellcheck for what they run.
+    Actionlint,
+    /// Runs workflows on this machine.
+    Act,
+    /// Looks for weak spots in workflows.
+    Zizmor,
+    Shellcheck,
     /// A program of Kubernetes itself; they are built together.
     Kubernetes(&'static str),
     /// Makes a cluster out of a node image.
@@ -100,14 +114,18 @@ impl Tool {
     /// All of them, in the order in which they are listed.
     pub(crate) fn all() -> Vec<Self> {
         use Line::{L34, L35, L36, L37};
-        use Tool::{Busybox, CargoNextest, Coredns, Crictl, Druid, Etcd, Etcdctl, Etcdutl, Kind};
+        use Tool::{Act, Actionlint, Shellcheck, Zizmor};
+        use Tool::{Busybox, Coredns, Crictl, Druid, Etcd, Etcdctl, Etcdutl, Kind};
+        use Tool::{CargoDeny, CargoLlvmCov, CargoMachete, CargoMutants, CargoNextest};
         let lines = [L35, L36, L37];
         let mut all = vec![Etcd(L34)];
         all.extend(lines.map(Etcd));
         all.extend(lines.map(Etcdctl));
         all.extend(lines.map(Etcdutl));
         all.extend(kubernetes::NAMES.map(Self::Kubernetes));
-        all.extend([Kind, Crictl, Coredns, Druid, Busybox, CargoNextest]);
+        all.extend([Kind, Crictl, Coredns, Druid, Busybox]);
+        all.extend([CargoNextest, CargoDeny, CargoMachete, CargoLlvmCov, CargoMutants]);
+        all.extend([Actionlint, Act, Zizmor, Shellcheck]);
         all
     }
 
@@ -139,7 +157,16 @@ impl Tool {
             Self::Etcdutl(line) => {
                 single(Self::module_of(line), "go.etcd.io/etcd/etcdutl/v3", "etcdutl", SOME_30_S)
             }
-            Self::CargoNextest => crates::install(&cache, &Pins::read(&root)?, "cargo-nextest"),
+            Self::CargoNextest
+            | Self::CargoDeny
+            | Self::CargoMachete
+            | Self::CargoLlvmCov
+            | Self::CargoMutants => crates::install(&cache, &Pins::read(&root)?, &self.to_string()),
+            Self::Actionlint => {
+                single("actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "actionlint", SOME_30_S)
+            }
+            Self::Act => single("act", "github.com/nektos/act", "act", SOME_30_S),
+            Self::Zizmor | Self::Shellcheck => python::program(&cache, &root, &self.to_string()),
             Self::Busybox => debian::unpack(
                 &cache,
                 &Pins::read(&root)?,
@@ -161,7 +188,17 @@ impl Tool {
     /// The version that the tool's module pins, with its `v`; none for what no module pins.
     pub(crate) fn pinned(self) -> Result<Option<String>> {
         let (module, import) = match self {
-            Self::Etcd(Line::L34) | Self::Busybox | Self::CargoNextest => return Ok(None),
+            Self::Etcd(Line::L34)
+            | Self::Busybox
+            | Self::CargoNextest
+            | Self::CargoDeny
+            | Self::CargoMachete
+            | Self::CargoLlvmCov
+            | Self::CargoMutants
+            | Self::Zizmor
+            | Self::Shellcheck => return Ok(None),
+            Self::Actionlint => ("actionlint", "github.com/rhysd/actionlint"),
+            Self::Act => ("act", "github.com/nektos/act"),
             Self::Etcd(line) => (Self::module_of(line), "go.etcd.io/etcd/server/v3"),
             Self::Etcdctl(line) => (Self::module_of(line), "go.etcd.io/etcd/etcdctl/v3"),
             Self::Etcdutl(line) => (Self::module_of(line), "go.etcd.io/etcd/etcdutl/v3"),
@@ -190,6 +227,14 @@ impl std::fmt::Display for Tool {
             Self::Etcdctl(line) => write!(out, "etcdctl@{}", line.as_str()),
             Self::Etcdutl(line) => write!(out, "etcdutl@{}", line.as_str()),
             Self::CargoNextest => out.write_str("cargo-nextest"),
+            Self::CargoDeny => out.write_str("cargo-deny"),
+            Self::CargoMachete => out.write_str("cargo-machete"),
+            Self::CargoLlvmCov => out.write_str("cargo-llvm-cov"),
+            Self::CargoMutants => out.write_str("cargo-mutants"),
+            Self::Actionlint => out.write_str("actionlint"),
+            Self::Act => out.write_str("act"),
+            Self::Zizmor => out.write_str("zizmor"),
+            Self::Shellcheck => out.write_str("shellcheck"),
             Self::Kubernetes(name) => out.write_str(name),
             Self::Kind => out.write_str("kind"),
             Self::Crictl => out.write_str("crictl"),
@@ -241,7 +286,9 @@ mod tests {
     #[test]
     fn every_line_that_is_built_has_its_pinned_module() {
         let etcd = [Line::L35, Line::L36, Line::L37].map(Tool::module_of);
-        for module in etcd.into_iter().chain(["k8s", "kind", "crictl", "coredns", "druid"]) {
+        for module in
+            etcd.into_iter().chain(["k8s", "kind", "crictl", "coredns", "druid", "actionlint", "act"])
+        {
             let folder = repo::root().join("hack/tools").join(module);
             assert!(
                 folder.join("go.mod").is_file() && folder.join("go.sum").is_file(),

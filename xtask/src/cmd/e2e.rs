@@ -21,6 +21,7 @@ use crate::druid;
 use crate::engine::Engine;
 use crate::interrupt::{self, Interrupt};
 use crate::sh::Step;
+use crate::tools::Line;
 use crate::{repo, workspace};
 
 /// The machine is not fit, or nothing could run.
@@ -36,6 +37,7 @@ const UNFIT: u8 = 4;
     cargo xtask e2e                             all scenarios, against the real sidecar\n  \
     cargo xtask e2e --smoke --allow-double      the four that show the most, some 6 minutes\n  \
     cargo xtask e2e --filter partition --keep on-failure\n  \
+    cargo xtask e2e --smoke --etcd 3.6 --kubernetes 1.36\n  \
     cargo xtask e2e --image sidecar=double --image go-wrapper=localhost/etcd-wrapper-go:v0.8.0\n  \
     cargo xtask e2e doctor                      whether this machine is fit, and what mends it\n\n\
     Exit codes: 0 all that was selected passed; 3 what could run passed, something selected could not; 1 a failure;\n\
@@ -50,6 +52,12 @@ pub(crate) struct Args {
     /// Only scenarios whose name contains this; may be repeated: any of them
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
+    /// The line of etcd in the image of the wrapper that is under test
+    #[arg(long, value_name = "LINE", default_value = Line::DEFAULT.as_str())]
+    etcd: Line,
+    /// Only in a cluster of this minor of Kubernetes, such as 1.36 [default: the newest]
+    #[arg(long, value_name = "MINOR")]
+    kubernetes: Option<String>,
     /// Only this part of them, such as 1/2
     #[arg(long, value_name = "PART/OF")]
     shard: Option<String>,
@@ -106,6 +114,8 @@ pub(crate) fn smoke() -> Result<u8> {
         what: None,
         smoke: true,
         filter: Vec::new(),
+        etcd: Line::DEFAULT,
+        kubernetes: None,
         shard: None,
         seed: None,
         keep: Keep::Never,
@@ -235,15 +245,19 @@ fn prepare(
     interrupt.check()?;
 
     let wanted = images::wanted(args.smoke);
-    let mut found = images::collect(engine, &wanted, &args.images, args.allow_double, &target, clock)?;
+    let mut found =
+        images::collect(engine, &wanted, args.etcd, &args.images, args.allow_double, &target, clock)?;
     interrupt.check()?;
 
     if let State::Up(version) = cluster.state(engine)? {
+        if !cluster::is_minor(&version, args.kubernetes.as_deref()) {
+            bail!("cluster {} is up with Kubernetes {version}; choose another --cluster", cluster.name);
+        }
         clock.say(&format!("cluster {} is up, Kubernetes {version}", cluster.name));
     } else {
         *made = true;
         cluster.set_temporary(true)?;
-        cluster.create(engine)?;
+        cluster.create(engine, args.kubernetes.as_deref())?;
         clock.say(&format!("cluster {} is made", cluster.name));
     }
     let State::Up(kubernetes) = cluster.state(engine)? else {

@@ -36,7 +36,11 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Make it, unless it is there
-    Up,
+    Up {
+        /// Of this minor of Kubernetes, such as 1.36 [default: the newest that pipelines/images.yaml has]
+        #[arg(long, value_name = "MINOR")]
+        kubernetes: Option<String>,
+    },
     /// Remove it with all it holds
     Down,
     /// Put images of the engine, or archives, into its node
@@ -57,7 +61,7 @@ enum What {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let engine = Engine::running()?;
     match &args.what {
-        What::Up => up(&engine, &Cluster::named(&args.name)?),
+        What::Up { kubernetes } => up(&engine, &Cluster::named(&args.name)?, kubernetes.as_deref()),
         What::Down => down(&Cluster::named(&args.name)?),
         What::Load { images } => load(&engine, &Cluster::named(&args.name)?, images),
         What::Status => status(&engine),
@@ -65,16 +69,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn up(engine: &Engine, cluster: &Cluster) -> Result<ExitCode> {
+fn up(engine: &Engine, cluster: &Cluster, kubernetes: Option<&str>) -> Result<ExitCode> {
     let interrupt = Interrupt::watch()?;
     let Some(_claim) = cluster.claim()? else {
         bail!("cluster {} is in use by another run; choose another --name", cluster.name);
     };
     let began = Instant::now();
     match cluster.state(engine)? {
+        State::Up(version) if !cluster::is_minor(&version, kubernetes) => bail!(
+            "cluster {name} is up with Kubernetes {version}; choose another --name, or remove it: cargo xtask kind down --name {name}",
+            name = cluster.name
+        ),
         State::Up(version) => eprintln!("cluster {} is up, Kubernetes {version}", cluster.name),
         State::Absent => {
-            cluster.create(engine)?;
+            cluster.create(engine, kubernetes)?;
             interrupt.check()?;
             eprintln!("cluster {} is up after {:.0} s", cluster.name, began.elapsed().as_secs_f64());
         }

@@ -15,12 +15,7 @@ const REASON: &str = "//! Long: ";
 const UNSAFE: &str = "wrapper/src/supervise/process.rs";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (path, text) in tree.files() {
-        if lacks_licence(path, text).is_some() {
-            findings.push(Finding::new(path, 1, "no SPDX lines at its head").fixable());
-        }
-    }
+    let mut findings = licences(tree);
     for (path, text) in tree.with_extension("rs") {
         let lines = text.lines().count();
         let reason =
@@ -43,6 +38,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Files that have to bear licence lines, and do not.
+pub(super) fn licences(tree: &Tree) -> Vec<Finding> {
+    let lacking = tree.files().filter(|(path, text)| lacks_licence(path, text).is_some());
+    lacking.map(|(path, _)| Finding::new(path, 1, "no SPDX lines at its head").fixable()).collect()
 }
 
 /// The files that lack their licence lines, with them.

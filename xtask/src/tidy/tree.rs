@@ -16,6 +16,8 @@ const DOTTED: [&str; 4] = [".cargo", ".ci", ".config", ".github"];
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     texts: BTreeMap<String, String>,
+    /// Files that are no text.
+    others: BTreeSet<String>,
     /// Everything that is there, folders and what is no text included.
     paths: BTreeSet<String>,
 }
@@ -56,8 +58,9 @@ impl Tree {
             } else if kind.is_file() {
                 let bytes = std::fs::read(entry.path())
                     .with_context(|| format!("read {}", entry.path().display()))?;
-                if let Ok(text) = String::from_utf8(bytes) {
-                    self.texts.insert(path.clone(), text);
+                match String::from_utf8(bytes) {
+                    Ok(text) => drop(self.texts.insert(path.clone(), text)),
+                    Err(_) => drop(self.others.insert(path.clone())),
                 }
             }
             self.paths.insert(path);
@@ -73,6 +76,11 @@ impl Tree {
     /// All text files, in the order of their paths.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts.iter().map(|(path, text)| (&**path, &**text))
+    }
+
+    /// The paths of all files, also of those that are no text.
+    pub(super) fn paths_of_files(&self) -> impl Iterator<Item = &str> {
+        self.texts.keys().chain(&self.others).map(String::as_str)
     }
 
     /// Those whose name ends with `.` and this.

@@ -17,7 +17,7 @@ pub(super) fn install(cache: &Cache, pins: &Pins, name: &str) -> Result<PathBuf>
     let version =
         pins.cargo.get(name).with_context(|| format!("pipelines/tools.yaml: no version of {name}"))?;
     if let Some(path) = machine::on_path(name)
-        && is_version(&path, version)
+        && is_version(&path, name, version)
     {
         return Ok(path);
     }
@@ -33,13 +33,16 @@ pub(super) fn install(cache: &Cache, pins: &Pins, name: &str) -> Result<PathBuf>
             // Tools share what they are built from; the folder may be deleted at any time.
             .env("CARGO_TARGET_DIR", cache.scratch("cargo-target"))
             .env("CARGO_PROFILE_DEV_DEBUG", "false")
-            .watch(&format!("building {name} {version} (once, some 3 minutes on two cores)"))
+            .watch(&format!("building {name} {version} (once, some 1 to 4 minutes on two cores)"))
     })?;
     Ok(folder.join("bin").join(name))
 }
 
-fn is_version(path: &std::path::Path, version: &str) -> bool {
-    // `cargo-nextest nextest --version` and `cargo-nextest --version` differ by release; its first line has it.
-    let said = Step::new(path).args(["nextest", "--version"]).read().unwrap_or_default();
-    said.lines().next().is_some_and(|line| line.split_whitespace().any(|word| word == version))
+/// Whether the program says that it is of this version: as cargo would call it, or by itself, since they differ.
+fn is_version(path: &std::path::Path, name: &str, version: &str) -> bool {
+    let verb = name.trim_start_matches("cargo-");
+    [[verb, "--version"].as_slice(), &["--version"]].iter().any(|args| {
+        let said = Step::new(path).args(*args).read().unwrap_or_default();
+        said.lines().next().is_some_and(|line| line.split_whitespace().any(|word| word == version))
+    })
 }

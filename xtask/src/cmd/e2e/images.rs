@@ -23,7 +23,7 @@ const DOUBLE: &str = "double";
 /// What an image is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The wrapper of this tree with the default etcd.
+    /// The wrapper of this tree with the etcd of the run.
     Wrapper,
     /// The same with another etcd.
     WrapperWith(Line),
@@ -63,10 +63,11 @@ pub(super) fn wanted(smoke: bool) -> Vec<Role> {
     roles
 }
 
-/// All images of `roles`; those that scenarios can do without are left out with a word.
+/// All images of `roles`, with this line of etcd in the wrapper's; those that scenarios can do without are left out with a word.
 pub(super) fn collect(
     engine: &Engine,
     roles: &[Role],
+    etcd: Line,
     choices: &[Choice],
     allow_double: bool,
     target: &Path,
@@ -118,7 +119,7 @@ pub(super) fn collect(
     std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
     let wrapper = workspace::build("etcd-wrapper", "etcd-wrapper", true)?;
     for role in to_build {
-        match build(role, &wrapper) {
+        match build(role, etcd, &wrapper) {
             Ok((name, image, from)) => found.push(pack(role, &name, &image, from, &work)?),
             // Its etcd is Debian's, which not every machine can have.
             Err(error) if role == Role::WrapperWith(Line::L34) => clock.say(&format!("no {role}: {error:#}")),
@@ -129,9 +130,9 @@ pub(super) fn collect(
 }
 
 /// Makes what no engine has: its name, itself, and what the report shall call it.
-fn build(role: Role, wrapper: &Path) -> Result<(String, Image, From)> {
+fn build(role: Role, etcd: Line, wrapper: &Path) -> Result<(String, Image, From)> {
     Ok(match role {
-        Role::Wrapper => ("etcd-wrapper".into(), ours::wrapper(wrapper, Line::DEFAULT)?, From::Built),
+        Role::Wrapper => ("etcd-wrapper".into(), ours::wrapper(wrapper, etcd)?, From::Built),
         Role::WrapperWith(line) => {
             (format!("etcd-wrapper-{}", line.as_str()), ours::wrapper(wrapper, line)?, From::Built)
         }
