@@ -4,6 +4,7 @@
 //!
 //! Exit codes of every verb: 0 done, 1 failed, 2 usage; a verb that has others says so in its `--help`.
 
+mod coverage;
 mod dev;
 mod e2e;
 mod fuzz;
@@ -37,6 +38,7 @@ enum Verb {
     Dev(dev::Args),
     Tool(tool::Args),
     Test(test::Args),
+    Coverage(coverage::Args),
     Fuzz(fuzz::Args),
     Lint(lint::Args),
     Tidy(tidy::Args),
@@ -54,6 +56,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Dev(args) => dev::run(&args),
         Verb::Tool(args) => tool::run(&args),
         Verb::Test(args) => test::run(&args),
+        Verb::Coverage(args) => coverage::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Tidy(args) => tidy::run(&args),

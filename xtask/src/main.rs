@@ -6,6 +6,7 @@
 mod cache;
 mod cluster;
 mod cmd;
+mod coverage;
 mod druid;
 mod engine;
 mod image;

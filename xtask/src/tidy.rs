@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+pub(crate) use code::bare;
 use tree::Tree;
 
 /// One place that breaks a rule.

@@ -133,6 +133,32 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
+/// The etcd binaries of the integration tests, for another verb that runs them.
+#[derive(Debug)]
+pub(super) struct Etcds(Vec<(&'static str, PathBuf)>);
+
+impl Etcds {
+    /// Builds them; what this machine cannot have is told.
+    pub(super) fn ensure() -> Result<Self> {
+        let mut notes = Vec::new();
+        let binaries = etcd_binaries(&mut notes)?;
+        for note in notes {
+            eprintln!("{note}");
+        }
+        Ok(Self(binaries))
+    }
+
+    /// By the variable that names each.
+    pub(super) fn binaries(&self) -> &[(&'static str, PathBuf)] {
+        &self.0
+    }
+
+    /// Names of tests that would fail for want of something that this machine cannot have.
+    pub(super) fn left_out(&self) -> Vec<&'static str> {
+        left_out(Some(&self.0), &mut Vec::new())
+    }
+}
+
 /// Builds what is needed; 3.4 is there only where Debian's package can be had, and its absence is a note.
 fn etcd_binaries(notes: &mut Vec<String>) -> Result<Vec<(&'static str, PathBuf)>> {
     let mut binaries = Vec::new();

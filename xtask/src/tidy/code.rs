@@ -4,7 +4,7 @@
 //! and the words in it. No parser: what rustfmt leaves is regular enough.
 
 /// The same text with comments and the insides of string and character literals blanked; lines stay where they are.
-pub(super) fn bare(text: &str) -> String {
+pub(crate) fn bare(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
