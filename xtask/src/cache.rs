@@ -93,8 +93,8 @@ fn remove(folder: &Path) -> Result<()> {
     fs::remove_dir_all(folder).with_context(|| format!("remove {}", folder.display()))
 }
 
-/// Waits for the lock of an entry. The file stays: removing it would let two holders in.
-fn lock(path: &Path, name: &str) -> Result<File> {
+/// Waits for the lock of `name`, which others may hold. The file stays: removing it would let two holders in.
+pub(crate) fn lock(path: &Path, name: &str) -> Result<File> {
     let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => return Ok(file),

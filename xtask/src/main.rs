@@ -3,6 +3,7 @@
 //! Build, test and development verbs of the repository: `cargo xtask --help`. All logic lies in the modules.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a verb talks to the person who typed it")]
 
+mod arch;
 mod cache;
 mod cluster;
 mod cmd;

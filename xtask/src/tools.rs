@@ -14,7 +14,9 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 
+use crate::arch::Arch;
 use crate::cache::Cache;
+use crate::machine;
 use crate::repo::{self, Pins};
 
 /// What a build of some programs takes, for whoever waits.
@@ -49,7 +51,7 @@ impl Line {
     }
 
     /// The folder below `hack/tools`, for the lines that are built from modules.
-    fn module(self) -> Option<&'static str> {
+    pub(crate) fn module(self) -> Option<&'static str> {
         match self {
             Self::L34 => None,
             Self::L35 => Some("etcd35"),
@@ -91,6 +93,12 @@ pub(crate) enum Tool {
     Druid,
     /// A static shell with its programs, Debian's.
     Busybox,
+    /// Copies images between layouts and registries.
+    Oras,
+    /// A container registry, for tests.
+    Registry,
+    /// Runs programs of another architecture, Debian's.
+    Qemu(Arch),
 }
 
 /// A name that is no tool of ours. Its text lists the names that are.
@@ -123,9 +131,10 @@ impl Tool {
         all.extend(lines.map(Etcdctl));
         all.extend(lines.map(Etcdutl));
         all.extend(kubernetes::NAMES.map(Self::Kubernetes));
-        all.extend([Kind, Crictl, Coredns, Druid, Busybox]);
+        all.extend([Kind, Crictl, Coredns, Druid, Busybox, Self::Oras, Self::Registry]);
         all.extend([CargoNextest, CargoDeny, CargoMachete, CargoLlvmCov, CargoMutants]);
         all.extend([Actionlint, Act, Zizmor, Shellcheck]);
+        all.extend(Arch::ALL.map(Self::Qemu));
         all
     }
 
@@ -139,17 +148,22 @@ impl Tool {
 
     /// The path of the program, built or fetched first if the cache lacks it. Progress goes to stderr.
     pub(crate) fn ensure(self) -> Result<PathBuf> {
+        self.ensure_for(Arch::HERE)
+    }
+
+    /// The same for an architecture: what goes into images can be made for each, the rest runs here.
+    pub(crate) fn ensure_for(self, arch: Arch) -> Result<PathBuf> {
         let cache = Cache::locate()?;
         let root = repo::root();
         let single = |module: &str, import: &str, binary: &str, takes: &str| {
             let imports = [(import, binary)];
             let programs = go::Programs { module, name: binary, imports: &imports, takes };
-            Ok(go::build(&cache, &root, &programs, |_| Ok(Vec::new()))?.join(binary))
+            Ok(go::build(&cache, &root, &programs, arch, |_| Ok(Vec::new()))?.join(binary))
         };
         match self {
             Self::Etcd(line) => match line.module() {
                 Some(module) => single(module, "go.etcd.io/etcd/server/v3", "etcd", SOME_30_S),
-                None => debian::unpack(&cache, &Pins::read(&root)?, "etcd-server", &["usr/bin/etcd"]),
+                None => debian::unpack(&cache, &Pins::read(&root)?, arch, "etcd-server", &["usr/bin/etcd"]),
             },
             Self::Etcdctl(line) => {
                 single(Self::module_of(line), "go.etcd.io/etcd/etcdctl/v3", "etcdctl", SOME_30_S)
@@ -170,6 +184,7 @@ impl Tool {
             Self::Busybox => debian::unpack(
                 &cache,
                 &Pins::read(&root)?,
+                arch,
                 "busybox-static",
                 &["usr/bin/busybox", "bin/busybox"],
             ),
@@ -182,21 +197,54 @@ impl Tool {
             Self::Druid => {
                 single("druid", "github.com/gardener/etcd-druid/cmd", "etcd-druid", "some 2 min on two cores")
             }
+            Self::Oras => single("oras", "oras.land/oras/cmd/oras", "oras", SOME_30_S),
+            Self::Registry => single(
+                "registry",
+                "github.com/distribution/distribution/v3/cmd/registry",
+                "registry",
+                "some 90 s on two cores",
+            ),
+            Self::Qemu(guest) => {
+                let name = format!("qemu-{}-static", guest.gnu());
+                match machine::on_path(&name) {
+                    Some(path) => Ok(path),
+                    None => {
+                        let place = format!("usr/bin/{name}");
+                        debian::unpack(&cache, &Pins::read(&root)?, arch, "qemu-user-static", &[&place])
+                    }
+                }
+            }
         }
     }
 
     /// The version that the tool's module pins, with its `v`; none for what no module pins.
     pub(crate) fn pinned(self) -> Result<Option<String>> {
-        let (module, import) = match self {
+        let Some((module, import)) = self.origin() else { return Ok(None) };
+        let path = repo::root().join("hack/tools").join(module).join("go.mod");
+        let go_mod = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let version = go::version_of(&go_mod, import)
+            .with_context(|| format!("{}: no version of {import}", path.display()))?;
+        Ok(Some(version.to_owned()))
+    }
+
+    /// The folder below `hack/tools` that pins the tool; none for what no module pins.
+    pub(crate) fn module(self) -> Option<&'static str> {
+        self.origin().map(|(module, _)| module)
+    }
+
+    /// The folder of the module that pins it, and the module or package that it is.
+    fn origin(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
             Self::Etcd(Line::L34)
             | Self::Busybox
+            | Self::Qemu(_)
             | Self::CargoNextest
             | Self::CargoDeny
             | Self::CargoMachete
             | Self::CargoLlvmCov
             | Self::CargoMutants
             | Self::Zizmor
-            | Self::Shellcheck => return Ok(None),
+            | Self::Shellcheck => return None,
             Self::Actionlint => ("actionlint", "github.com/rhysd/actionlint"),
             Self::Act => ("act", "github.com/nektos/act"),
             Self::Etcd(line) => (Self::module_of(line), "go.etcd.io/etcd/server/v3"),
@@ -207,12 +255,9 @@ impl Tool {
             Self::Crictl => ("crictl", "sigs.k8s.io/cri-tools"),
             Self::Coredns => ("coredns", "github.com/coredns/coredns"),
             Self::Druid => ("druid", "github.com/gardener/etcd-druid"),
-        };
-        let path = repo::root().join("hack/tools").join(module).join("go.mod");
-        let go_mod = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-        let version = go::version_of(&go_mod, import)
-            .with_context(|| format!("{}: no version of {import}", path.display()))?;
-        Ok(Some(version.to_owned()))
+            Self::Oras => ("oras", "oras.land/oras"),
+            Self::Registry => ("registry", "github.com/distribution/distribution/v3"),
+        })
     }
 
     fn module_of(line: Line) -> &'static str {
@@ -241,6 +286,9 @@ impl std::fmt::Display for Tool {
             Self::Coredns => out.write_str("coredns"),
             Self::Druid => out.write_str("etcd-druid"),
             Self::Busybox => out.write_str("busybox"),
+            Self::Oras => out.write_str("oras"),
+            Self::Registry => out.write_str("registry"),
+            Self::Qemu(guest) => write!(out, "qemu-{}", guest.gnu()),
         }
     }
 }
@@ -286,9 +334,17 @@ mod tests {
     #[test]
     fn every_line_that_is_built_has_its_pinned_module() {
         let etcd = [Line::L35, Line::L36, Line::L37].map(Tool::module_of);
-        for module in
-            etcd.into_iter().chain(["k8s", "kind", "crictl", "coredns", "druid", "actionlint", "act"])
-        {
+        for module in etcd.into_iter().chain([
+            "k8s",
+            "kind",
+            "crictl",
+            "coredns",
+            "druid",
+            "actionlint",
+            "act",
+            "oras",
+            "registry",
+        ]) {
             let folder = repo::root().join("hack/tools").join(module);
             assert!(
                 folder.join("go.mod").is_file() && folder.join("go.sum").is_file(),

@@ -1,14 +1,24 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! What cargo builds out of this workspace for others to run.
+//! What cargo builds out of this workspace for others to run: static programs, free of the paths of whoever built them,
+//! so that the same commit gives the same bytes in every folder.
 
+mod cross;
+
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::arch::Arch;
 use crate::machine;
 use crate::repo;
 use crate::sh::Step;
+
+/// Where the workspace, the target folder and the crates seem to lie in what is built.
+const SOURCE: &str = "/src";
+const TARGET: &str = "/target";
+pub(crate) const CRATES: &str = "/crates";
 
 pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
     let said =
@@ -17,21 +27,76 @@ pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
     Ok(metadata["target_directory"].as_str().context("cargo metadata: no target_directory")?.into())
 }
 
-/// A static binary of a package of this workspace, built as it is shipped (`release`) or quickly.
+/// A static binary of a package of this workspace for this machine, built as it is shipped (`release`) or quickly.
 pub(crate) fn build(package: &str, binary: &str, release: bool) -> Result<PathBuf> {
+    build_for(Arch::HERE, package, binary, release)
+}
+
+/// The same for an architecture.
+pub(crate) fn build_for(arch: Arch, package: &str, binary: &str, release: bool) -> Result<PathBuf> {
     machine::require_linker()?;
     let root = repo::root();
-    let triple =
-        if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+    let target = target_folder(&root)?;
+    let triple = arch.triple();
     let mut step = Step::new("cargo")
         .args(["build", "--locked", "--target", triple, "--package", package, "--bin", binary])
         .dir(&root)
         // With a target named, build scripts and macros keep the flags of the machine.
-        .env("RUSTFLAGS", "-C target-feature=+crt-static");
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(&root, &target)?);
+    if arch != Arch::HERE {
+        step = cross::prepare(step, arch)?;
+    }
     if release {
         step = step.arg("--release");
     }
     let kind = if release { "release" } else { "debug" };
-    step.watch(&format!("building {binary}, static, {kind}"))?;
-    Ok(target_folder(&root)?.join(triple).join(kind).join(binary))
+    step.watch(&format!("building {binary} for {arch}, static, {kind}"))?;
+    Ok(target.join(triple).join(kind).join(binary))
+}
+
+/// Flags for rustc: static, and with neutral paths in panic messages. Cargo leaves the latter out of the names it gives
+/// to crates and symbols.
+fn flags(root: &Path, target: &Path) -> Result<OsString> {
+    let mut remaps = vec![(root.to_owned(), SOURCE), (target.to_owned(), TARGET)];
+    let crates = cargo_home()?.join("registry/src");
+    remaps.push((crates.clone(), CRATES));
+    // A folder a registry; its name differs where a mirror stands in for it.
+    if crates.is_dir() {
+        let read = std::fs::read_dir(&crates).with_context(|| format!("read {}", crates.display()))?;
+        for folder in read {
+            remaps.push((folder?.path(), CRATES));
+        }
+    }
+    let mut flags = OsString::from("-Ctarget-feature=+crt-static");
+    // Of several that fit, rustc takes the last.
+    for (from, to) in remaps {
+        flags.push("\u{1f}--remap-path-prefix=");
+        flags.push(from);
+        flags.push("=");
+        flags.push(to);
+    }
+    Ok(flags)
+}
+
+fn cargo_home() -> Result<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = set("CARGO_HOME").or_else(|| Some(set("HOME")?.join(".cargo")));
+    let home = home.context("no place for cargo's crates: set HOME or CARGO_HOME")?;
+    Ok(std::path::absolute(home)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_the_builders_folders_is_left_to_see() {
+        let flags = flags(Path::new("/home/me/clone"), Path::new("/fast/target")).unwrap();
+        let flags = flags.into_string().unwrap();
+        let flags: Vec<&str> = flags.split('\u{1f}').collect();
+        assert_eq!(flags[0], "-Ctarget-feature=+crt-static");
+        assert_eq!(flags[1], "--remap-path-prefix=/home/me/clone=/src");
+        assert_eq!(flags[2], "--remap-path-prefix=/fast/target=/target");
+        assert!(flags[3..].iter().all(|flag| flag.ends_with("=/crates")), "{flags:?}");
+    }
 }

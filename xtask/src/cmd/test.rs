@@ -63,6 +63,9 @@ const ETCD_34: (&str, Tool) = ("E2E_ETCD_34", Tool::Etcd(Line::L34));
 /// All tests that need etcd 3.4 have this in their path.
 const MODULE_34: &str = "etcd_3_4::";
 
+/// The tests that speak to a registry; they are xtask's own.
+const REGISTRY: &str = "image::registry::live::";
+
 /// The tests that mount a file system whose server never answers.
 const DEAD_VOLUME: &str = "d8_a_state_directory_that_does_not_answer_at_the_start";
 
@@ -106,10 +109,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if report.exists() {
         std::fs::remove_file(&report).with_context(|| format!("remove {}", report.display()))?;
     }
+    let mut left_out = left_out(etcd.as_deref(), &mut notes);
+    if etcd.is_none() || !registry_tools(&mut notes) {
+        left_out.push(REGISTRY);
+    }
     let mut step = Step::new(&nextest)
         .args(["nextest", "run", "--workspace", "--profile", profile])
         .args(selection(tier))
-        .args(arguments(&args.nextest, &left_out(etcd.as_deref(), &mut notes)))
+        .args(arguments(&args.nextest, &left_out))
         .dir(&root);
     for (name, path) in etcd.unwrap_or_default() {
         step = step.env(name, path);
@@ -172,6 +179,18 @@ fn etcd_binaries(notes: &mut Vec<String>) -> Result<Vec<(&'static str, PathBuf)>
         }
     }
     Ok(binaries)
+}
+
+/// Builds what the tests of a registry start, since a test that builds something runs out of time. Whether they can run.
+fn registry_tools(notes: &mut Vec<String>) -> bool {
+    let built = [Tool::Registry, Tool::Oras].map(|tool| match tool.ensure() {
+        Ok(_) => true,
+        Err(error) => {
+            notes.push(format!("registry: {tool}: {error:#}; the tests of {REGISTRY} were not run"));
+            false
+        }
+    });
+    built == [true; 2]
 }
 
 /// Names of tests that would fail for want of something that not every machine can have. Without any etcd no
@@ -266,8 +285,11 @@ fn rows(suites: &[Suite], tier: Option<Tier>, soak: bool, notes: &[String]) -> V
         let outcome = "not run: not built yet".to_owned();
         rows.push(Row { tier, outcome, time: "-".into(), command: "none yet" });
     }
-    for (tier, command) in [("etcd 3.4", "cargo xtask setup"), ("fuse", "modprobe fuse, then the same again")]
-    {
+    for (tier, command) in [
+        ("etcd 3.4", "cargo xtask setup"),
+        ("fuse", "modprobe fuse, then the same again"),
+        ("registry", "cargo xtask tool registry"),
+    ] {
         let note = notes.iter().find_map(|note| note.strip_prefix(tier)?.strip_prefix(": "));
         if let Some(note) = note {
             rows.push(Row { tier, outcome: format!("left out: {note}"), time: "-".into(), command });

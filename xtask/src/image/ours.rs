@@ -7,17 +7,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::contents::{NONROOT, base, contents};
 use super::{Entry, Image, Layer, Ready, What};
+use crate::arch::Arch;
 use crate::sh::Step;
 use crate::tools::{Line, Tool};
-
-/// The user of the pods that etcd-druid makes.
-const NONROOT: u32 = 65532;
-
-/// etcd-druid sets no HOME: the engine takes it from here.
-const PASSWD: &str =
-    "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n";
-const GROUP: &str = "root:x:0:\nnonroot:x:65532:\n";
 
 /// The name of an image of ours: its tag says what it is, so that a name never means two things.
 pub(crate) fn reference(name: &str, ready: &Ready) -> String {
@@ -26,21 +20,12 @@ pub(crate) fn reference(name: &str, ready: &Ready) -> String {
 
 /// The wrapper of this tree with an etcd of `line`.
 pub(crate) fn wrapper(binary: &Path, line: Line) -> Result<Image> {
-    let mut entries = base();
-    entries.push(Entry::program("etcd-wrapper", binary));
-    entries.push(Entry::program("usr/local/bin/etcd", Tool::Etcd(line).ensure()?));
-    entries.push(Entry::program("usr/local/bin/etcdctl", Tool::etcdctl_for(line).ensure()?));
+    let mut contents = contents(Arch::HERE, binary, line, false)?;
     if line == Line::L34 {
         // Debian's is linked dynamically.
-        entries.extend(libraries(&Tool::Etcd(line).ensure()?)?);
+        contents.layers.push(Layer::Entries(libraries(&Tool::Etcd(line).ensure()?)?));
     }
-    Ok(Image {
-        env: vec!["PATH=/usr/local/bin:/bin".into()],
-        entrypoint: vec!["/etcd-wrapper".into()],
-        user: format!("{NONROOT}:{NONROOT}"),
-        layers: vec![Layer::Entries(entries)],
-        ..Image::default()
-    })
+    Ok(contents.image(Arch::HERE))
 }
 
 /// The double of the sidecar for a cluster.
@@ -95,17 +80,6 @@ pub(crate) fn toolbox(binary: &Path) -> Result<Image> {
         layers: vec![Layer::Entries(entries)],
         ..Image::default()
     })
-}
-
-fn base() -> Vec<Entry> {
-    vec![
-        Entry::text("etc/passwd", PASSWD),
-        Entry::text("etc/group", GROUP),
-        Entry::folder("root", 0o700, 0),
-        Entry::folder("home", 0o755, 0),
-        Entry::folder("home/nonroot", 0o700, NONROOT),
-        Entry::folder("tmp", 0o1777, 0),
-    ]
 }
 
 fn busybox(applets: &[&str]) -> Result<Vec<Entry>> {

@@ -7,14 +7,21 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::arch::Arch;
 use crate::cache::{self, Cache};
 use crate::machine;
 use crate::repo::Pins;
 use crate::sh::Step;
 
-/// The path of a file out of `package`, in a version of the pinned line: the first of `places` that there is, since
+/// The path of a file out of `package` for `arch`, in a version of the pinned line: the first of `places` that there is, since
 /// releases differ in where programs lie.
-pub(super) fn unpack(cache: &Cache, pins: &Pins, package: &str, places: &[&str]) -> Result<PathBuf> {
+pub(super) fn unpack(
+    cache: &Cache,
+    pins: &Pins,
+    arch: Arch,
+    package: &str,
+    places: &[&str],
+) -> Result<PathBuf> {
     let line =
         pins.debian.get(package).with_context(|| format!("pipelines/tools.yaml: no line of {package}"))?;
     for program in ["apt-get", "apt-cache", "dpkg"] {
@@ -22,12 +29,11 @@ pub(super) fn unpack(cache: &Cache, pins: &Pins, package: &str, places: &[&str])
             bail!("{package} {line} comes as a Debian package, and this machine has no {program}");
         }
     }
-    let arch = Step::new("dpkg").arg("--print-architecture").read()?;
     // The revision is Debian's to move: a newer one of the same line needs no other test.
-    let key = cache::key(&[("line", line.as_bytes()), ("arch", arch.trim().as_bytes())]);
+    let key = cache::key(&[("line", line.as_bytes()), ("arch", arch.as_str().as_bytes())]);
     let folder = cache.entry(package, &key, |folder| {
         let lists = folder.join("apt");
-        let (apt, version) = find(package, line, &lists)?;
+        let (apt, version) = find(package, line, arch, &lists)?;
         apt.get("download")
             .arg(format!("{package}={version}"))
             .dir(folder)
@@ -72,10 +78,17 @@ impl Apt {
 
 /// Looks in the machine's lists, then in fresh lists of our own: a new machine has none, and refreshing its lists is
 /// not ours to do.
-fn find(package: &str, line: &str, lists: &Path) -> Result<(Apt, String)> {
+fn find(package: &str, line: &str, arch: Arch, lists: &Path) -> Result<(Apt, String)> {
     let mut apt = Apt { options: vec!["-o".into(), "APT::Sandbox::User=root".into()] };
-    if let Some(version) = apt.version(package, line)? {
-        return Ok((apt, version));
+    if arch == Arch::HERE {
+        if let Some(version) = apt.version(package, line)? {
+            return Ok((apt, version));
+        }
+    } else {
+        // The machine's lists are those of its own architecture.
+        for option in ["APT::Architecture", "APT::Architectures"] {
+            apt.options.extend(["-o".into(), format!("{option}={arch}")]);
+        }
     }
     for part in ["state/lists/partial", "cache/archives/partial"] {
         std::fs::create_dir_all(lists.join(part))?;
@@ -87,7 +100,7 @@ fn find(package: &str, line: &str, lists: &Path) -> Result<(Apt, String)> {
     apt.get("update").watch("fetching Debian's package lists")?;
     match apt.version(package, line)? {
         Some(version) => Ok((apt, version)),
-        None => bail!("this machine's apt sources have no {package} {line} (Debian 12 has)"),
+        None => bail!("this machine's apt sources have no {package} {line} for {arch} (Debian 12 has)"),
     }
 }
 

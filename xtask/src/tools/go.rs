@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::arch::Arch;
 use crate::cache::{self, Cache};
 use crate::machine;
 use crate::repo;
@@ -29,13 +30,14 @@ pub(super) struct Programs<'a> {
     pub(super) takes: &'a str,
 }
 
-/// The folder with the binaries of `programs`, as their module pins them.
+/// The folder with the binaries of `programs` for `arch`, as their module pins them.
 ///
 /// `link` makes linker flags (`-X …`) out of the text of `go.mod`, for programs that know their version by them only.
 pub(super) fn build(
     cache: &Cache,
     root: &Path,
     programs: &Programs<'_>,
+    arch: Arch,
     link: impl Fn(&str) -> Result<Vec<String>>,
 ) -> Result<PathBuf> {
     let dir = root.join("hack/tools").join(programs.module);
@@ -48,13 +50,19 @@ pub(super) fn build(
     let link = std::iter::once(LINK.to_owned()).chain(link(&go_mod)?).collect::<Vec<_>>().join(" ");
     let imports: Vec<String> =
         programs.imports.iter().map(|(import, binary)| format!("{import} as {binary}")).collect();
-    let key = cache::key(&[
+    let imports = imports.join(", ");
+    let flags = format!("{} {link}", FLAGS.join(" "));
+    let mut inputs = vec![
         ("go.mod", go_mod.as_bytes()),
         ("go.sum", go_sum.as_bytes()),
         ("go", go.as_bytes()),
-        ("imports", imports.join(", ").as_bytes()),
-        ("flags", format!("{} {link}", FLAGS.join(" ")).as_bytes()),
-    ]);
+        ("imports", imports.as_bytes()),
+        ("flags", flags.as_bytes()),
+    ];
+    if arch != Arch::HERE {
+        inputs.push(("arch", arch.as_str().as_bytes()));
+    }
+    let key = cache::key(&inputs);
     cache.entry(&format!("{}-{}", programs.module, programs.name), &key, |folder| {
         let first = programs.imports.first().map_or("", |(import, _)| import);
         let version = version_of(&go_mod, first).unwrap_or("of an unknown version");
@@ -74,7 +82,12 @@ pub(super) fn build(
             .env("CGO_ENABLED", "0")
             .env("GOFLAGS", "-mod=readonly")
             .env("GOWORK", "off")
-            .watch(&format!("building {} {version} ({})", programs.name, programs.takes))?;
+            .env("GOOS", "linux")
+            .env("GOARCH", arch.as_str())
+            // The oldest processors of each, as Go has it: the builder's own wishes must not change the file.
+            .env("GOAMD64", "v1")
+            .env("GOARM64", "v8.0")
+            .watch(&format!("building {} {version} for {arch} ({})", programs.name, programs.takes))?;
         for (import, binary) in programs.imports.iter().filter(|_| rename) {
             let built = import.rsplit('/').next().unwrap_or(import);
             if built != *binary {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::go::{self, Programs};
+use crate::arch::Arch;
 use crate::cache::Cache;
 
 /// What is built, as it is called.
@@ -30,7 +31,7 @@ pub(super) fn build(cache: &Cache, root: &Path) -> Result<PathBuf> {
     let imports: Vec<(&str, &str)> = imports.iter().map(|(import, name)| (import.as_str(), *name)).collect();
     let programs =
         Programs { module: "k8s", name: "kubernetes", imports: &imports, takes: "some 6 min on two cores" };
-    go::build(cache, root, &programs, |go_mod| {
+    go::build(cache, root, &programs, Arch::HERE, |go_mod| {
         let version = go::version_of(go_mod, "k8s.io/kubernetes")
             .context("hack/tools/k8s/go.mod: no version of k8s.io/kubernetes")?;
         stamp(version).with_context(|| format!("hack/tools/k8s/go.mod: {version} is no version like v1.2.3"))

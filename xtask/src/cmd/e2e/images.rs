@@ -152,7 +152,7 @@ fn pack(role: Role, name: &str, image: &Image, from: From, work: &Path) -> Resul
     let reference = ours::reference(name, &ready);
     let archive = work.join(format!("{name}.tar"));
     ready.write(&reference, &archive)?;
-    Ok(Found { role, reference, digest: format!("sha256:{}", ready.id), from, archive: Some(archive) })
+    Ok(Found { role, reference, digest: ready.id.to_string(), from, archive: Some(archive) })
 }
 
 impl Found {
