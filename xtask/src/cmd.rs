@@ -4,6 +4,7 @@
 //!
 //! Exit codes of every verb: 0 done, 1 failed, 2 usage; a verb that has others says so in its `--help`.
 
+mod ci;
 mod coverage;
 mod dev;
 mod e2e;
@@ -11,6 +12,7 @@ mod fuzz;
 mod image;
 mod kind;
 mod lint;
+mod mutants;
 mod setup;
 mod test;
 mod tidy;
@@ -18,7 +20,7 @@ mod tool;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Exit code of a command line that cannot be meant, as clap has it.
 const USAGE: u8 = 2;
@@ -38,9 +40,11 @@ enum Verb {
     Dev(dev::Args),
     Tool(tool::Args),
     Test(test::Args),
+    Ci(ci::Args),
     Coverage(coverage::Args),
     Fuzz(fuzz::Args),
     Lint(lint::Args),
+    Mutants(mutants::Args),
     Tidy(tidy::Args),
     Image(image::Args),
     Kind(kind::Args),
@@ -56,9 +60,11 @@ pub(crate) fn main() -> ExitCode {
         Verb::Dev(args) => dev::run(&args),
         Verb::Tool(args) => tool::run(&args),
         Verb::Test(args) => test::run(&args),
+        Verb::Ci(args) => ci::run(&args),
         Verb::Coverage(args) => coverage::run(&args),
         Verb::Fuzz(args) => fuzz::run(&args),
         Verb::Lint(args) => lint::run(&args),
+        Verb::Mutants(args) => mutants::run(&args),
         Verb::Tidy(args) => tidy::run(&args),
         Verb::Image(args) => image::run(&args),
         Verb::Kind(args) => kind::run(&args),
@@ -71,10 +77,30 @@ pub(crate) fn main() -> ExitCode {
     })
 }
 
+/// Why a command line would be refused before its verb ran; the first word is the program's.
+pub(crate) fn refuses(words: &[String]) -> Option<String> {
+    let error = Cli::try_parse_from(words).err()?;
+    // Help is no refusal, and no run either.
+    let why = error.to_string();
+    Some(why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+}
+
+/// Whether there is a verb of this path, such as `image verify`.
+pub(crate) fn knows(path: &[&str]) -> bool {
+    let root = Cli::command();
+    let mut command = &root;
+    path.iter().all(|word| match command.find_subcommand(word) {
+        Some(found) => {
+            command = found;
+            true
+        }
+        None => false,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -148,6 +148,33 @@ impl Step {
         bail!("{}: {}; the end of its output:\n{}", self.shown, ended(status), tail.join("\n"))
     }
 
+    /// Runs something whose words matter also when it fails: whether it ended well, and all that it wrote. `loud`: its
+    /// words go to stderr too, as they come.
+    pub(crate) fn listen(mut self, loud: bool) -> Result<(bool, String)> {
+        eprintln!("+ {}", self.shown);
+        let piped = self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().map_err(|error| self.explain(error))?;
+        let (lines, said) = mpsc::channel();
+        let readers = [
+            child.stdout.take().map(|out| forward(out, lines.clone())),
+            child.stderr.take().map(|err| forward(err, lines.clone())),
+        ];
+        drop(lines);
+        let mut text = String::new();
+        for line in said {
+            if loud {
+                eprintln!("{line}");
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+        for reader in readers.into_iter().flatten() {
+            reader.join().map_err(|_| anyhow!("{}: the reader of its output panicked", self.shown))?;
+        }
+        let status = child.wait().with_context(|| format!("wait for {}", self.shown))?;
+        Ok((status.success(), text))
+    }
+
     /// Starts it in a process group of its own, so that a terminal's Ctrl-C does not reach it, without input.
     pub(crate) fn start(mut self, stdout: Stdio, stderr: Stdio) -> Result<Child> {
         self.command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);

@@ -13,6 +13,7 @@ mod requirements;
 mod reuse;
 mod test_names;
 mod tree;
+mod workflows;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,7 @@ pub(crate) fn check(root: &Path) -> Result<Report> {
     findings.extend(links::check(&tree));
     findings.extend(reuse::check(&tree)?);
     findings.extend(pipelines::check(&tree)?);
+    findings.extend(workflows::check(&tree)?);
     findings.extend(operations::check(&tree)?);
     let table = requirements::Table::read(&tree)?;
     findings.extend(table.check(&tree));
