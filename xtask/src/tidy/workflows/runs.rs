@@ -11,7 +11,7 @@ use super::Workflow;
 use crate::cmd;
 
 /// Verbs that docs name and that are not built yet; nothing is known of their flags.
-const LATER: [&[&str]; 2] = [&["release"], &["image", "verify"]];
+const LATER: [&[&str]; 1] = [&["release"]];
 /// A release, and what hosted runs say of it, is never about the sidecar's double.
 const DOUBLE: &str = "--allow-double";
 
