@@ -91,6 +91,8 @@ const CASES: [Case; 3] = [
 
 /// Verbs that take seconds.
 const REAL: [&str; 2] = ["ci", "tidy"];
+/// Lines that are shown of a run that went wrong.
+const SHOWN: usize = 80;
 /// Matches no verb.
 const NONE: &str = "nothing-breaks";
 
@@ -115,11 +117,17 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             println!("  ran: {verb}");
         }
         if !found.is_empty() && !args.verbose {
-            eprintln!("{}", seen.said);
+            eprintln!("the end of what act said, all of it with --verbose:\n{}", end(&seen.said));
         }
         wrong += found.len();
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The last lines.
+fn end(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    lines[lines.len().saturating_sub(SHOWN)..].join("\n")
 }
 
 /// What was seen of one run.
