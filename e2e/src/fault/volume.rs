@@ -23,7 +23,7 @@ pub enum Damage {
     Deleted,
     /// The database has its length, and only zeros.
     DatabaseZeroed,
-    /// The database lacks its second half.
+    /// The database was cut in the middle of what is in it.
     DatabaseHalved,
     /// The newest file of the log has its length, and only zeros.
     LogZeroed,
@@ -39,16 +39,15 @@ kill -STOP "$pid"
 trap 'kill -9 "$pid"' EXIT
 log=$(ls "$dir"/member/wal/*.wal | sort | tail -1)
 db=$dir/member/snap/db
+# Both files are longer than what is in them, and zeros fill the rest: half of what is no zero lies within what is written.
+halve() { truncate -s $(( $(tr -d '\0' < "$1" | wc -c) / 2 )) "$1"; }
 zero() { size=$(stat -c %s "$1"); truncate -s 0 "$1"; truncate -s "$size" "$1"; }
 case $damage in
   deleted) rm -rf "$dir" ;;
   database-zeroed) zero "$db" ;;
-  database-halved) truncate -s $(( $(stat -c %s "$db") / 2 )) "$db" ;;
+  database-halved) halve "$db" ;;
   log-zeroed) zero "$log" ;;
-  log-halved)
-    # The file is as long as a segment from the start, and zeros fill it: half of what is no zero lies within what is written.
-    written=$(tr -d '\0' < "$log" | wc -c)
-    truncate -s $(( written / 2 )) "$log" ;;
+  log-halved) halve "$log" ;;
   *) echo "no such damage: $damage" >&2; exit 1 ;;
 esac
 "#;
@@ -193,7 +192,9 @@ mod tests {
         for below in ["member/snap", "member/wal"] {
             std::fs::create_dir_all(data.join(below)).unwrap();
         }
-        std::fs::write(data.join("member/snap/db"), [7; 100]).unwrap();
+        let mut db = vec![7; 100];
+        db.resize(400, 0);
+        std::fs::write(data.join("member/snap/db"), db).unwrap();
         std::fs::write(data.join("member/wal/0.wal"), [7; 10]).unwrap();
         let mut log = vec![7; 40];
         log.resize(1000, 0);
@@ -220,7 +221,7 @@ mod tests {
             let (db, log) = (read("snap/db"), read("wal/1.wal"));
             match damage {
                 Damage::Deleted => assert_eq!((db, log), (None, None)),
-                Damage::DatabaseZeroed => assert_eq!(db, Some(vec![0; 100])),
+                Damage::DatabaseZeroed => assert_eq!(db, Some(vec![0; 400])),
                 Damage::DatabaseHalved => assert_eq!(db, Some(vec![7; 50])),
                 Damage::LogZeroed => assert_eq!(log, Some(vec![0; 1000])),
                 Damage::LogHalved => {
