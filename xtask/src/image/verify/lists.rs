@@ -111,10 +111,10 @@ fn crates(program: &[u8]) -> BTreeSet<String> {
             .take_while(|byte| byte.is_ascii_alphanumeric() || b"-_.+".contains(byte))
             .map(|byte| char::from(*byte))
             .collect();
-        // The version begins at the first dash that a digit and a later point follow: `tokio-1.54.1`, `x-2y-1.0.0`.
+        // The version begins at the first dash that a number and a point follow: `tokio-1.54.1`, `x-2y-1.0.0`.
         let split = name.match_indices('-').find(|(at, _)| {
-            let version = &name[at + 1..];
-            version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.')
+            let major = name[at + 1..].split_once('.').map(|(major, _)| major);
+            major.is_some_and(|major| !major.is_empty() && major.bytes().all(|byte| byte.is_ascii_digit()))
         });
         if let Some((at, _)) = split {
             found.insert(format!("pkg:cargo/{}@{}", &name[..at], name[at + 1..].replace('+', "%2B")));
