@@ -13,6 +13,7 @@ mod image;
 mod kind;
 mod lint;
 mod mutants;
+mod release;
 mod setup;
 mod test;
 mod tidy;
@@ -49,6 +50,7 @@ enum Verb {
     Image(image::Args),
     Kind(kind::Args),
     E2e(e2e::Args),
+    Release(release::Args),
     #[command(hide = true)]
     DevGuard(dev::guard::Args),
 }
@@ -69,6 +71,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Image(args) => image::run(&args),
         Verb::Kind(args) => kind::run(&args),
         Verb::E2e(args) => e2e::run(&args),
+        Verb::Release(args) => release::run(&args),
         Verb::DevGuard(args) => dev::guard::run(&args),
     };
     done.unwrap_or_else(|error| {

@@ -16,6 +16,7 @@ mod interrupt;
 mod junit;
 mod machine;
 mod node;
+mod release;
 mod repo;
 mod sh;
 mod tidy;
