@@ -11,7 +11,7 @@ pub(crate) mod export;
 mod inventory;
 mod layer;
 mod layout;
-mod oci;
+pub(crate) mod oci;
 pub(crate) mod ours;
 mod provenance;
 pub(crate) mod registry;
@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 pub(crate) use self::archive::Ready;
+pub(crate) use self::blobs::Blobs;
 pub(crate) use self::digest::Digest;
 pub(crate) use self::layout::Layout;
 pub(crate) use self::shipped::{Options, build};
@@ -96,7 +97,7 @@ pub(crate) enum What {
 
 impl Image {
     /// The page of settings, which names the layers by the digests of their tars.
-    fn config(&self, layers: &[&Digest]) -> serde_json::Value {
+    pub(crate) fn config(&self, layers: &[&Digest]) -> serde_json::Value {
         let history: Vec<_> = layers.iter().map(|_| json!({"created": self.created})).collect();
         let mut config = json!({ "Env": self.env, "Entrypoint": self.entrypoint, "Labels": self.labels });
         if !self.user.is_empty() {

@@ -95,7 +95,9 @@ pub(crate) enum Tool {
     Busybox,
     /// Copies images between layouts and registries.
     Oras,
-    /// A container registry, for tests.
+    /// Signs images and files, and verifies.
+    Cosign,
+    /// A container registry, for tests and rehearsals.
     Registry,
     /// Runs programs of another architecture, Debian's.
     Qemu(Arch),
@@ -131,7 +133,7 @@ impl Tool {
         all.extend(lines.map(Etcdctl));
         all.extend(lines.map(Etcdutl));
         all.extend(kubernetes::NAMES.map(Self::Kubernetes));
-        all.extend([Kind, Crictl, Coredns, Druid, Busybox, Self::Oras, Self::Registry]);
+        all.extend([Kind, Crictl, Coredns, Druid, Busybox, Self::Oras, Self::Cosign, Self::Registry]);
         all.extend([CargoNextest, CargoDeny, CargoMachete, CargoLlvmCov, CargoMutants]);
         all.extend([Actionlint, Act, Zizmor, Shellcheck]);
         all.extend(Arch::ALL.map(Self::Qemu));
@@ -197,6 +199,12 @@ impl Tool {
             Self::Druid => {
                 single("druid", "github.com/gardener/etcd-druid/cmd", "etcd-druid", "some 2 min on two cores")
             }
+            Self::Cosign => single(
+                "cosign",
+                "github.com/sigstore/cosign/v3/cmd/cosign",
+                "cosign",
+                "some 5 min on two cores",
+            ),
             Self::Oras => single("oras", "oras.land/oras/cmd/oras", "oras", SOME_30_S),
             Self::Registry => single(
                 "registry",
@@ -255,6 +263,7 @@ impl Tool {
             Self::Crictl => ("crictl", "sigs.k8s.io/cri-tools"),
             Self::Coredns => ("coredns", "github.com/coredns/coredns"),
             Self::Druid => ("druid", "github.com/gardener/etcd-druid"),
+            Self::Cosign => ("cosign", "github.com/sigstore/cosign/v3"),
             Self::Oras => ("oras", "oras.land/oras"),
             Self::Registry => ("registry", "github.com/distribution/distribution/v3"),
         })
@@ -286,6 +295,7 @@ impl std::fmt::Display for Tool {
             Self::Coredns => out.write_str("coredns"),
             Self::Druid => out.write_str("etcd-druid"),
             Self::Busybox => out.write_str("busybox"),
+            Self::Cosign => out.write_str("cosign"),
             Self::Oras => out.write_str("oras"),
             Self::Registry => out.write_str("registry"),
             Self::Qemu(guest) => write!(out, "qemu-{}", guest.gnu()),
@@ -342,6 +352,7 @@ mod tests {
             "druid",
             "actionlint",
             "act",
+            "cosign",
             "oras",
             "registry",
         ]) {

@@ -3,7 +3,12 @@
 //! `cargo xtask release`: from the plan of a release to its publication. The steps are in [`crate::release`]; here they
 //! are chosen and shown.
 
+mod build;
+mod check;
+mod cut;
+mod rehearse;
 mod show;
+mod surroundings;
 
 use std::process::ExitCode;
 
@@ -21,7 +26,11 @@ use crate::repo;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask release plan --bump minor     what the next release would be\n  \
-    cargo xtask release prepare               the commit with its version and changelog")]
+    cargo xtask release prepare               the commit with its version and changelog\n  \
+    cargo xtask release build --evidence DIR  images, descriptor and archive in target/release-VERSION\n  \
+    cargo xtask release check                 whether all of it is whole\n  \
+    cargo xtask release cut                   what a cut would do; --execute does it\n  \
+    cargo xtask release rehearse              all of it against stand-ins on this machine")]
 pub(crate) struct Args {
     #[command(subcommand)]
     step: Step,
@@ -31,6 +40,10 @@ pub(crate) struct Args {
 enum Step {
     Plan(PlanArgs),
     Prepare(PrepareArgs),
+    Build(build::Args),
+    Check(check::Args),
+    Cut(cut::Args),
+    Rehearse(rehearse::Args),
 }
 
 /// Says what the next release would be; changes nothing
@@ -70,6 +83,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.step {
         Step::Plan(args) => plan(args),
         Step::Prepare(args) => prepare(args),
+        Step::Build(args) => build::run(args),
+        Step::Check(args) => check::run(args),
+        Step::Cut(args) => cut::run(args),
+        Step::Rehearse(args) => rehearse::run(args),
     }
 }
 
@@ -91,7 +108,7 @@ fn prepare(args: &PrepareArgs) -> Result<ExitCode> {
         return Ok(if plan.obstacles.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let date = args.date.clone().unwrap_or_else(prepare::today);
-    match prepare::run(&root, &plan, &date)? {
+    match prepare::run(&root, &surroundings::git(&root), &plan, &date)? {
         Prepared::Now(commit) => {
             eprintln!("committed; look at it with: git show");
             println!("{commit}");

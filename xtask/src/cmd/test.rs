@@ -66,6 +66,9 @@ const MODULE_34: &str = "etcd_3_4::";
 /// The tests that speak to a registry; they are xtask's own.
 const REGISTRY: &str = "image::registry::live::";
 
+/// The rehearsal of a release, which signs too.
+const REHEARSAL: &str = "a_release_is_rehearsed_whole";
+
 /// The tests that mount a file system whose server never answers.
 const DEAD_VOLUME: &str = "d8_a_state_directory_that_does_not_answer_at_the_start";
 
@@ -110,8 +113,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         std::fs::remove_file(&report).with_context(|| format!("remove {}", report.display()))?;
     }
     let mut left_out = left_out(etcd.as_deref(), &mut notes);
-    if etcd.is_none() || !registry_tools(&mut notes) {
+    let registry = etcd.is_some() && registry_tools(&mut notes);
+    if !registry {
         left_out.push(REGISTRY);
+    }
+    if !registry || !signing_tool(&mut notes) {
+        left_out.push(REHEARSAL);
     }
     let mut step = Step::new(&nextest)
         .args(["nextest", "run", "--workspace", "--profile", profile])
@@ -193,6 +200,17 @@ fn registry_tools(notes: &mut Vec<String>) -> bool {
     built == [true; 2]
 }
 
+/// The same for what the rehearsal of a release signs with.
+fn signing_tool(notes: &mut Vec<String>) -> bool {
+    match Tool::Cosign.ensure() {
+        Ok(_) => true,
+        Err(error) => {
+            notes.push(format!("rehearsal: {error:#}; {REHEARSAL}… was not run"));
+            false
+        }
+    }
+}
+
 /// Names of tests that would fail for want of something that not every machine can have. Without any etcd no
 /// integration test is selected at all.
 fn left_out(etcd: Option<&[(&str, PathBuf)]>, notes: &mut Vec<String>) -> Vec<&'static str> {
@@ -236,9 +254,10 @@ fn selection(tier: Option<Tier>) -> &'static [&'static str] {
     match tier {
         None => &[],
         Some(Tier::Unit) => &["--lib", "--bins"],
-        Some(Tier::Integration) => {
-            &["-E", "(package(etcd-wrapper) or package(e2e) or package(cluster-sidecar)) and binary(it)"]
-        }
+        Some(Tier::Integration) => &[
+            "-E",
+            "(package(etcd-wrapper) or package(e2e) or package(cluster-sidecar) or package(xtask)) and binary(it)",
+        ],
         Some(Tier::Kind) => unreachable!("it is no tier of nextest's"),
     }
 }
@@ -289,6 +308,7 @@ fn rows(suites: &[Suite], tier: Option<Tier>, soak: bool, notes: &[String]) -> V
         ("etcd 3.4", "cargo xtask setup"),
         ("fuse", "modprobe fuse, then the same again"),
         ("registry", "cargo xtask tool registry"),
+        ("rehearsal", "cargo xtask tool cosign"),
     ] {
         let note = notes.iter().find_map(|note| note.strip_prefix(tier)?.strip_prefix(": "));
         if let Some(note) = note {

@@ -19,7 +19,7 @@ use crate::cache;
 
 /// A layout that is being put together.
 #[derive(Debug)]
-pub(super) struct Blobs {
+pub(crate) struct Blobs {
     staging: PathBuf,
     place: PathBuf,
     /// Kept until the end: two runs for one place wait for each other.
@@ -28,7 +28,7 @@ pub(super) struct Blobs {
 
 impl Blobs {
     /// Begins a layout that shall lie at `place`.
-    pub(super) fn begin(place: &Path) -> Result<Self> {
+    pub(crate) fn begin(place: &Path) -> Result<Self> {
         let name = place.file_name().context("a layout has no name")?.to_string_lossy().into_owned();
         let above = place.parent().context("a layout has no folder above it")?;
         std::fs::create_dir_all(above).with_context(|| format!("create {}", above.display()))?;
@@ -42,11 +42,11 @@ impl Blobs {
     }
 
     /// A document.
-    pub(super) fn json(&self, media_type: &str, document: &impl Serialize) -> Result<Descriptor> {
+    pub(crate) fn json(&self, media_type: &str, document: &impl Serialize) -> Result<Descriptor> {
         self.bytes(media_type, &serde_json::to_vec(document)?)
     }
 
-    pub(super) fn bytes(&self, media_type: &str, bytes: &[u8]) -> Result<Descriptor> {
+    pub(crate) fn bytes(&self, media_type: &str, bytes: &[u8]) -> Result<Descriptor> {
         let digest = Digest::of(bytes);
         let path = self.path(&digest);
         std::fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
@@ -54,7 +54,7 @@ impl Blobs {
     }
 
     /// A layer, compressed, and the digest of what it is uncompressed.
-    pub(super) fn layer(&self, entries: &[Entry]) -> Result<(Descriptor, Digest)> {
+    pub(crate) fn layer(&self, entries: &[Entry]) -> Result<(Descriptor, Digest)> {
         let path = self.staging.join("layer");
         let packed = pack(&path, entries).with_context(|| format!("write {}", path.display()));
         let (digest, size, content) = packed?;
@@ -64,7 +64,7 @@ impl Blobs {
     }
 
     /// Writes the list of what there is, and moves the layout to its place.
-    pub(super) fn publish(self, manifests: Vec<Descriptor>) -> Result<()> {
+    pub(crate) fn publish(self, manifests: Vec<Descriptor>) -> Result<()> {
         let list = serde_json::to_vec(&Index::new(manifests, Annotations::new()))?;
         for (name, bytes) in
             [("index.json", list.as_slice()), ("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)]
@@ -76,12 +76,12 @@ impl Blobs {
     }
 
     /// The folder that is being filled.
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.staging
     }
 
     /// Moves what lies in the folder to its place as it is.
-    pub(super) fn settle(self) -> Result<()> {
+    pub(crate) fn settle(self) -> Result<()> {
         let moved = if self.place.exists() {
             renameat_with(CWD, &self.staging, CWD, &self.place, RenameFlags::EXCHANGE).map_err(Into::into)
         } else {

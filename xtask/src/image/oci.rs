@@ -12,12 +12,12 @@ use crate::arch::Arch;
 
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-pub(super) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-pub(super) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-pub(super) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+pub(crate) const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+pub(crate) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+pub(crate) const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 
 /// The name of an image in the list of a layout.
-pub(super) const REF_NAME: &str = "org.opencontainers.image.ref.name";
+pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 pub(crate) type Annotations = BTreeMap<String, String>;
 
@@ -96,7 +96,7 @@ pub(crate) struct RootFs {
 }
 
 impl Descriptor {
-    pub(super) fn new(media_type: &str, digest: Digest, size: u64) -> Self {
+    pub(crate) fn new(media_type: &str, digest: Digest, size: u64) -> Self {
         Self {
             media_type: media_type.into(),
             digest,
@@ -108,7 +108,7 @@ impl Descriptor {
     }
 
     /// The descriptor of the two bytes that stand for no settings.
-    pub(super) fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self::new(EMPTY, Digest::of(b"{}"), 2)
     }
 
@@ -118,20 +118,20 @@ impl Descriptor {
 }
 
 impl Platform {
-    pub(super) fn linux(arch: Arch) -> Self {
+    pub(crate) fn linux(arch: Arch) -> Self {
         Self { architecture: arch.as_str().into(), os: "linux".into() }
     }
 }
 
 impl Index {
-    pub(super) fn new(manifests: Vec<Descriptor>, annotations: Annotations) -> Self {
+    pub(crate) fn new(manifests: Vec<Descriptor>, annotations: Annotations) -> Self {
         Self { schema_version: 2, media_type: INDEX.into(), manifests, annotations }
     }
 }
 
 impl Manifest {
     /// Of an image.
-    pub(super) fn image(config: Descriptor, layers: Vec<Descriptor>, annotations: Annotations) -> Self {
+    pub(crate) fn image(config: Descriptor, layers: Vec<Descriptor>, annotations: Annotations) -> Self {
         let media_type = MANIFEST.into();
         Self {
             schema_version: 2,
@@ -145,7 +145,7 @@ impl Manifest {
     }
 
     /// Of a document that belongs to `subject`.
-    pub(super) fn referrer(
+    pub(crate) fn referrer(
         kind: &str,
         document: Descriptor,
         subject: Descriptor,

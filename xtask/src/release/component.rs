@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 /// Where it lies below the root.
 pub(crate) const PATH: &str = "pipelines/component.yaml";
 
+/// Where minor releases are cut from.
+pub(crate) const MAIN: &str = "main";
+
 /// The file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,25 +21,35 @@ pub(crate) struct Component {
     /// Its name in the component model: a host and a path.
     pub(crate) name: String,
     pub(crate) provider: String,
-    /// URL of the source repository.
-    pub(crate) source: String,
-    /// Repository of the images, without a tag.
-    pub(crate) image: String,
-    /// Teams, as `organisation/team` at the source's host.
-    pub(crate) responsibles: Vec<String>,
-    pub(crate) release: Branches,
-    /// Labels of the image resource.
-    pub(crate) labels: Vec<Label>,
+    pub(crate) repositories: Repositories,
+    /// Who answers for it, as the component model spells it.
+    pub(crate) responsibles: Vec<serde_json::Value>,
+    pub(crate) versions: Versions,
+    pub(crate) image: ImageResource,
 }
 
-/// Which branches releases are cut from.
+/// Where things lie.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Branches {
-    pub(crate) main: String,
+pub(crate) struct Repositories {
+    /// URL of the sources.
+    pub(crate) source: String,
+    /// The image's name, without a registry.
+    pub(crate) image: String,
+    /// Registries with the folder that images lie in there.
+    #[serde(rename = "snapshots")]
+    _snapshots: String,
+    pub(crate) releases: String,
+}
+
+/// How versions and branches go together.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Versions {
+    #[serde(rename = "branch_fixes")]
+    _branch_fixes: Fixes,
     /// With `$major` and `$minor`.
-    pub(crate) branch: String,
-    pub(crate) fixes: Fixes,
+    pub(crate) branch_template: String,
     /// How many minor versions are looked after.
     pub(crate) supported: u64,
 }
@@ -46,6 +59,15 @@ pub(crate) struct Branches {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Fixes {
     Minor,
+}
+
+/// The image as a resource of the component.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ImageResource {
+    /// `linux/amd64` and so on.
+    pub(crate) platforms: Vec<String>,
+    pub(crate) labels: Vec<Label>,
 }
 
 /// A label of a component descriptor: a name and any value.
@@ -66,15 +88,20 @@ impl Component {
 
     fn parse(text: &str) -> Result<Self> {
         let component: Self = serde_saphyr::from_str(text)?;
-        let Branches { branch, supported, .. } = &component.release;
-        if !branch.contains("$major") || !branch.contains("$minor") {
-            bail!("release.branch {branch:?} lacks $major or $minor: two release branches would be one");
+        let Versions { branch_template, supported, .. } = &component.versions;
+        if !branch_template.contains("$major") || !branch_template.contains("$minor") {
+            bail!(
+                "versions.branch_template {branch_template:?} lacks $major or $minor: two release branches would be one"
+            );
         }
         if *supported == 0 {
-            bail!("release.supported is 0: no version would be looked after");
+            bail!("versions.supported is 0: no version would be looked after");
         }
-        if component.image.rsplit('/').next().is_none_or(|last| last.contains([':', '@'])) {
-            bail!("image {:?} has a tag or a digest: it is a repository", component.image);
+        if component.repositories.image.contains([':', '@']) {
+            bail!(
+                "repositories.image {:?} has a tag or a digest: it is a name",
+                component.repositories.image
+            );
         }
         if component.responsibles.is_empty() {
             bail!("responsibles is empty: nobody would answer for a release");
@@ -83,12 +110,18 @@ impl Component {
         Ok(component)
     }
 
+    /// The repository of released images, without a tag.
+    pub(crate) fn image_repository(&self) -> String {
+        format!("{}/{}", self.repositories.releases, self.repositories.image)
+    }
+
     /// `owner/name` at the source's host.
     pub(crate) fn slug(&self) -> Result<&str> {
-        let path = self.source.strip_prefix("https://").and_then(|rest| rest.split_once('/'));
+        let source = &self.repositories.source;
+        let path = source.strip_prefix("https://").and_then(|rest| rest.split_once('/'));
         match path {
             Some((_, slug)) if slug.split('/').filter(|part| !part.is_empty()).count() == 2 => Ok(slug),
-            _ => bail!("source {:?} is not https://HOST/OWNER/NAME", self.source),
+            _ => bail!("repositories.source {source:?} is not https://HOST/OWNER/NAME"),
         }
     }
 
@@ -111,7 +144,10 @@ mod tests {
         let component = Component::parse(&ours()).unwrap();
         assert_eq!(component.slug().unwrap(), "gardener/etcd-wrapper");
         assert_eq!(component.short(), "etcd-wrapper");
-        let label = component.labels.iter().find(|l| l.name == "gardener.cloud/cve-categorisation").unwrap();
+        let platforms = crate::arch::Arch::ALL.map(|arch| format!("linux/{arch}"));
+        assert_eq!(component.image.platforms, platforms);
+        let labels = &component.image.labels;
+        let label = labels.iter().find(|l| l.name == "gardener.cloud/cve-categorisation").unwrap();
         assert_eq!(label.value["network_exposure"], "protected");
         assert_eq!(label.value["authentication_enforced"], true);
     }
@@ -119,12 +155,11 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused_by_name() {
         for (from, to, named) in [
-            ("release-v$major.$minor", "release-v$major", "release.branch"),
-            ("supported: 2", "supported: 0", "release.supported"),
-            ("gardener/etcd-wrapper\n# Who", "gardener/etcd-wrapper:v1\n# Who", "image"),
-            ("  - gardener/etcd-druid-maintainers\n", "  []\n", "responsibles"),
-            ("https://github.com/gardener/etcd-wrapper", "git@github.com:gardener/etcd-wrapper", "source"),
-            ("fixes: minor", "fixes: patch", "fixes"),
+            ("release-v$major.$minor", "release-v$major", "branch_template"),
+            ("supported: 2", "supported: 0", "supported"),
+            ("image: gardener/etcd-wrapper", "image: gardener/etcd-wrapper:v1", "image"),
+            ("source: https://github.com/gardener/etcd-wrapper", "source: git@github.com:a/b", "source"),
+            ("branch_fixes: minor", "branch_fixes: patch", "patch"),
         ] {
             let text = ours().replace(from, to);
             assert_ne!(text, ours(), "{from}");

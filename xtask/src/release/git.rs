@@ -10,9 +10,18 @@ use anyhow::{Context, Result, bail};
 use crate::sh::Step;
 
 /// A clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Git {
     dir: PathBuf,
+    /// Set for every run: settings that must not stand on a command line.
+    env: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Git {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The settings may hold a token.
+        out.debug_struct("Git").field("dir", &self.dir).finish_non_exhaustive()
+    }
 }
 
 /// One ref of a remote that is to be changed, and only if it is what we think.
@@ -28,16 +37,25 @@ pub(crate) struct Swap {
 
 impl Git {
     pub(crate) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        Self { dir: dir.to_owned(), env: Vec::new() }
+    }
+
+    /// The same with settings of git's own that stand in no file and on no command line, such as a token's header.
+    pub(crate) fn with(mut self, settings: &[(&str, String)]) -> Self {
+        self.env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string()));
+        for (number, (name, value)) in settings.iter().enumerate() {
+            self.env.push((format!("GIT_CONFIG_KEY_{number}"), (*name).to_owned()));
+            self.env.push((format!("GIT_CONFIG_VALUE_{number}"), value.clone()));
+        }
+        self
     }
 
     fn step(&self) -> Step {
         // No question may wait for an answer that nobody gives.
-        Step::new("git")
-            .arg("-C")
-            .arg(&self.dir)
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .mend("apt-get install -y git")
+        let step = Step::new("git").arg("-C").arg(&self.dir).mend("apt-get install -y git");
+        self.env
+            .iter()
+            .fold(step.env("GIT_TERMINAL_PROMPT", "0"), |step, (name, value)| step.env(name, value))
     }
 
     /// Runs git and returns what it said, without blanks at the ends.
@@ -109,7 +127,7 @@ impl Git {
             std::fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
             let file = file.to_str().context("a temporary folder has an odd name")?;
             let blob = with(&["hash-object", "-w", "--no-filters", file])?;
-            with(&["update-index", "--cacheinfo", &format!("100644,{blob},{path}")])?;
+            with(&["update-index", "--add", "--cacheinfo", &format!("100644,{blob},{path}")])?;
         }
         let tree = with(&["write-tree"])?;
         with(&["commit-tree", &tree, "-p", parent, "-m", message])
@@ -144,6 +162,23 @@ impl Git {
         let said = self.ask(["ls-remote", remote, name]).with_context(|| reach(remote))?;
         let found = said.lines().filter_map(|line| line.split_once('\t')).find(|(_, full)| *full == name);
         Ok(found.map(|(object, _)| object.to_owned()))
+    }
+
+    /// The commit that a tag of the remote is on, annotated or not.
+    pub(crate) fn remote_tag(&self, remote: &str, tag: &str) -> Result<Option<String>> {
+        let (plain, peeled) = (format!("refs/tags/{tag}"), format!("refs/tags/{tag}^{{}}"));
+        let said = self.ask(["ls-remote", remote, &plain, &peeled]).with_context(|| reach(remote))?;
+        let of = |name: &str| {
+            said.lines().filter_map(|line| line.split_once('\t')).find(|(_, full)| *full == name)
+        };
+        Ok(of(&peeled).or_else(|| of(&plain)).map(|(object, _)| object.to_owned()))
+    }
+
+    /// All tags of the remote.
+    pub(crate) fn remote_tags(&self, remote: &str) -> Result<Vec<String>> {
+        let said = self.ask(["ls-remote", "--tags", "--refs", remote]).with_context(|| reach(remote))?;
+        let names = said.lines().filter_map(|line| line.split_once("\trefs/tags/"));
+        Ok(names.map(|(_, name)| name.to_owned()).collect())
     }
 
     /// Brings the object that a ref of the remote names into this clone, without a name here.

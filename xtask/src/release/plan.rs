@@ -50,7 +50,7 @@ impl Plan {
         let component = Component::read(root)?;
         let git = Git::new(root);
         let branch = git.branch()?;
-        let line = Line::of(&branch, &component.release)?;
+        let line = Line::of(&branch, &component.versions.branch_template)?;
         let bump = bump.unwrap_or(line.bump());
         let tags: Vec<Version> = git.tags()?.iter().filter_map(|tag| Version::of_tag(tag)).collect();
         let manifest = manifest::version(root)?;
@@ -82,7 +82,7 @@ impl Plan {
             commits: commits.map(|(name, subject)| (name.to_owned(), subject.to_owned())).collect(),
             changelog: section.to_owned(),
             publishes: publishes(&component, &branch, bump, version)?,
-            supported: policy::supported(version, &tags, component.release.supported)
+            supported: policy::supported(version, &tags, component.versions.supported)
                 .into_iter()
                 .map(|(major, minor)| format!("{major}.{minor}"))
                 .collect(),
@@ -100,7 +100,7 @@ fn publishes(
     version: Version,
 ) -> Result<Vec<(String, String)>> {
     let tag = version.tag();
-    let own = version.fill(&component.release.branch);
+    let own = version.fill(&component.versions.branch_template);
     let mut all = Vec::new();
     let mut add = |what: &str, value: String| all.push((what.to_owned(), value));
     match bump {
@@ -112,7 +112,7 @@ fn publishes(
         "image",
         format!(
             "{}:{tag} for linux/amd64 and linux/arm64, signed, with SBOM and provenance",
-            component.image
+            component.image_repository()
         ),
     );
     add("release", format!("{tag} of {} at its host", component.slug()?));

@@ -6,7 +6,7 @@
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::component::Branches;
+use super::component::MAIN;
 use super::version::Version;
 
 /// What a release raises.
@@ -34,20 +34,18 @@ impl Bump {
 }
 
 impl Line {
-    /// What `branch` is.
+    /// What `branch` is, where release branches are named by `template`.
     ///
     /// # Errors
     /// Nothing is released from it.
-    pub(crate) fn of(branch: &str, branches: &Branches) -> Result<Self> {
-        if branch == branches.main {
+    pub(crate) fn of(branch: &str, template: &str) -> Result<Self> {
+        if branch == MAIN {
             return Ok(Self::Main);
         }
-        match version_in(branch, &branches.branch) {
+        match version_in(branch, template) {
             Some((major, minor)) => Ok(Self::Release { major, minor }),
             None => bail!(
-                "wrong branch {branch:?}: minor releases are cut from {main}, patch releases from {template}; change with: git switch {main}",
-                main = branches.main,
-                template = branches.branch
+                "wrong branch {branch:?}: minor releases are cut from {MAIN}, patch releases from {template}; change with: git switch {MAIN}"
             ),
         }
     }
@@ -133,24 +131,14 @@ fn version_in(branch: &str, template: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::component::Fixes;
     use super::*;
-
-    fn branches() -> Branches {
-        Branches {
-            main: "main".into(),
-            branch: "release-v$major.$minor".into(),
-            fixes: Fixes::Minor,
-            supported: 2,
-        }
-    }
 
     fn versions(texts: &[&str]) -> Vec<Version> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
     fn next_of(branch: &str, bump: Bump, manifest: &str, tags: &[&str]) -> Result<String> {
-        let line = Line::of(branch, &branches())?;
+        let line = Line::of(branch, "release-v$major.$minor")?;
         next(&line, bump, manifest.parse()?, &versions(tags)).map(|version| version.to_string())
     }
 

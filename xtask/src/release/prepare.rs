@@ -32,7 +32,7 @@ pub(crate) fn subject(version: Version) -> String {
 ///
 /// # Errors
 /// Something stands in the way, and nothing was changed; or a file cannot be written or committed.
-pub(crate) fn run(root: &Path, plan: &Plan, date: &str) -> Result<Prepared> {
+pub(crate) fn run(root: &Path, git: &Git, plan: &Plan, date: &str) -> Result<Prepared> {
     if !plan.obstacles.is_empty() {
         bail!(
             "{} cannot be prepared: {}; mend that and run it again, nothing was changed",
@@ -40,7 +40,6 @@ pub(crate) fn run(root: &Path, plan: &Plan, date: &str) -> Result<Prepared> {
             plan.obstacles.join("; ")
         );
     }
-    let git = Git::new(root);
     let read = |path: &str| {
         let path = root.join(path);
         std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     fn prepare(scene: &Scene) -> Result<Prepared> {
-        run(&scene.root(), &Plan::make(&scene.root(), None)?, "2026-05-06")
+        run(&scene.root(), &scene.git(), &Plan::make(&scene.root(), None)?, "2026-05-06")
     }
 
     #[test]
