@@ -167,8 +167,16 @@ impl Writer {
     }
 
     async fn whole(&mut self, answer: &Answer, reply: &Reply, close: bool) -> io::Result<Written> {
-        self.head(answer, reply, answer.body.len(), close).await?;
-        self.body(&answer.body, reply).await?;
+        let at_once = reply.chunks.is_none() && reply.before_body.0.is_zero() && reply.over.0.is_zero();
+        if at_once {
+            // As Go's server sends a small answer. Its clients rely on it: the Go wrapper reads a body only as far as it
+            // came with the head.
+            let head = Self::head_text(answer, reply, answer.body.len(), close);
+            self.write(&[head.as_bytes(), &answer.body].concat()).await?;
+        } else {
+            self.head(answer, reply, answer.body.len(), close).await?;
+            self.body(&answer.body, reply).await?;
+        }
         if reply.chunks.is_some() {
             self.write(b"0\r\n\r\n").await?;
         }
@@ -179,19 +187,22 @@ impl Writer {
     }
 
     async fn head(&mut self, answer: &Answer, reply: &Reply, length: usize, close: bool) -> io::Result<()> {
+        self.write(Self::head_text(answer, reply, length, close).as_bytes()).await
+    }
+
+    fn head_text(answer: &Answer, reply: &Reply, length: usize, close: bool) -> String {
         let reason = http::StatusCode::from_u16(answer.code).ok().and_then(|code| code.canonical_reason());
         let framing = match reply.chunks {
             Some(_) => "Transfer-Encoding: chunked".into(),
             None => format!("Content-Length: {length}"),
         };
-        let head = format!(
+        format!(
             "HTTP/1.1 {} {}\r\nContent-Type: {}\r\n{framing}\r\n{}\r\n",
             answer.code,
             reason.unwrap_or("Unknown"),
             reply.content_type.as_deref().unwrap_or("text/plain; charset=utf-8"),
             if close { "Connection: close\r\n" } else { "" },
-        );
-        self.write(head.as_bytes()).await
+        )
     }
 
     async fn body(&mut self, body: &[u8], reply: &Reply) -> io::Result<()> {
