@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! Where the clone lies and which versions its files pin. Reads files only; builds and runs nothing.
+//! Where the clone lies and which versions its files pin. Reads files, and asks git for the
+//! commit; builds nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +9,23 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use crate::sh::Step;
+
 /// The folder of the workspace's `Cargo.toml`.
 pub(crate) fn root() -> PathBuf {
     // `cargo run` names the package's folder at run time; the compiled-in one is wrong once a clone was moved.
     let package = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
+}
+
+/// The commit of the clone at `root`, with `-dirty` behind it when the tree has changes; `unknown` without git.
+pub(crate) fn commit(root: &Path) -> String {
+    let git = |args: &[&str]| Step::new("git").args(args).dir(root).read().ok();
+    // A tree without git, such as an unpacked archive, can be tested too.
+    let Some(head) = git(&["rev-parse", "HEAD"]) else { return "unknown".into() };
+    let dirty = git(&["status", "--porcelain"]).is_some_and(|changes| !changes.trim().is_empty());
+    format!("{}{}", head.trim(), if dirty { "-dirty" } else { "" })
 }
 
 /// `pipelines/tools.yaml`: versions of what no `go.mod` pins.

@@ -12,7 +12,6 @@ use serde::Serialize;
 use super::images::Found;
 use crate::cluster::Cluster;
 use crate::repo;
-use crate::sh::Step;
 
 /// The file's content; the crate `e2e` reads it.
 #[derive(Debug, Serialize)]
@@ -55,7 +54,7 @@ impl<'a> Stage<'a> {
             run,
             // Any number will do, as long as it is told.
             seed: seed.unwrap_or(u64::from(now.subsec_nanos())),
-            commit: commit(),
+            commit: repo::commit(&repo::root()),
             engine: "docker",
             cluster: &cluster.name,
             node: cluster.node(),
@@ -74,12 +73,4 @@ impl<'a> Stage<'a> {
         std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
         Ok(path)
     }
-}
-
-fn commit() -> String {
-    let git = |args: &[&str]| Step::new("git").args(args).dir(&repo::root()).read().ok();
-    // A tree without git, such as an unpacked archive, can be tested too.
-    let Some(head) = git(&["rev-parse", "HEAD"]) else { return "unknown".into() };
-    let dirty = git(&["status", "--porcelain"]).is_some_and(|changes| !changes.trim().is_empty());
-    format!("{}{}", head.trim(), if dirty { "-dirty" } else { "" })
 }
