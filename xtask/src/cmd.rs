@@ -4,6 +4,7 @@
 //!
 //! Exit codes of every verb: 0 done, 1 failed, 2 usage; a verb that has others says so in its `--help`.
 
+mod bench;
 mod ci;
 mod coverage;
 mod dev;
@@ -51,6 +52,7 @@ enum Verb {
     Kind(kind::Args),
     E2e(e2e::Args),
     Release(release::Args),
+    Bench(bench::Args),
     #[command(hide = true)]
     DevGuard(dev::guard::Args),
 }
@@ -72,6 +74,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Kind(args) => kind::run(&args),
         Verb::E2e(args) => e2e::run(&args),
         Verb::Release(args) => release::run(&args),
+        Verb::Bench(args) => bench::run(&args),
         Verb::DevGuard(args) => dev::guard::run(&args),
     };
     done.unwrap_or_else(|error| {
