@@ -66,11 +66,15 @@ fn replaced(path: &str, text: &str, old: Version, new: Version) -> Result<String
         }
         "Cargo.lock" => lock(text, old, new),
         other => {
-            let (from, to) = (format!("\"version\": \"{old}\""), format!("\"version\": \"{new}\""));
-            if text.matches(&from).count() != 1 {
-                bail!("{other}: {from} has to stand there once; set it to the version of Cargo.toml");
-            }
-            Ok(text.replacen(&from, &to, 1))
+            // Its examples have versions too, and keep them.
+            let place =
+                text.find("\"info\": {").and_then(|info| Some(info + text[info..].find("\"version\": \"")?));
+            let from =
+                place.with_context(|| format!("{other}: no version in its info"))? + "\"version\": \"".len();
+            let Some(rest) = text[from..].strip_prefix(&format!("{old}\"")) else {
+                bail!("{other}: its info has another version than Cargo.toml, {old}; set it to that");
+            };
+            Ok(format!("{}{new}\"{rest}", &text[..from]))
         }
     }
 }
@@ -116,7 +120,8 @@ mod tests {
 
     const TOML: &str = "[workspace]\n\n[workspace.package]\nversion = \"0.1.0-dev\"\nedition = \"2024\"\n\n[workspace.dependencies]\nx = { version = \"0.1.0-dev\" }\n";
     const LOCK: &str = "version = 4\n\n[[package]]\nname = \"other\"\nversion = \"0.1.0-dev\"\nsource = \"registry\"\n\n[[package]]\nname = \"ours\"\nversion = \"0.1.0-dev\"\ndependencies = [\n \"other\",\n]\n\n[[package]]\nname = \"xtask\"\nversion = \"0.1.0-dev\"\n";
-    const OPENAPI: &str = "{ \"info\": { \"version\": \"0.1.0-dev\" } }\n";
+    const OPENAPI: &str =
+        "{ \"info\": { \"version\": \"0.1.0-dev\" },\n \"example\": { \"version\": \"0.1.0\" } }\n";
 
     fn read(path: &str) -> Result<String> {
         Ok(match path {
@@ -136,6 +141,9 @@ mod tests {
         assert!(lock.1.contains("\"other\"\nversion = \"0.1.0-dev\""), "{}", lock.1);
         assert!(lock.1.ends_with("name = \"xtask\"\nversion = \"0.1.0\"\n"), "{}", lock.1);
         assert_eq!(openapi.1, OPENAPI.replace("-dev", ""));
+        // What has the release's version now is found to have it, and its example is no second one.
+        let released: Version = "0.1.0".parse().unwrap();
+        assert_eq!(replaced("wrapper/openapi.json", &openapi.1, released, released).unwrap(), openapi.1);
     }
 
     #[test]
