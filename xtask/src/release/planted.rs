@@ -13,7 +13,7 @@ use super::document::{CYCLONEDX, IN_TOTO, SPDX};
 use super::version::Version;
 use crate::arch::Arch;
 use crate::image::oci::{self, Annotations, Descriptor, Index, Manifest, Platform};
-use crate::image::{Blobs, Entry, Image, Layer, Layout};
+use crate::image::{Blobs, Digest, Entry, Image, Layer, Layout, What};
 
 /// What an image is planted for.
 #[derive(Debug)]
@@ -35,7 +35,9 @@ pub(crate) fn image(seed: &Seed<'_>, place: &Path) -> Result<Layout> {
     for arch in seed.archs.iter().copied() {
         let mut program = Entry::text("etcd-wrapper", &*script);
         program.mode = 0o755;
-        let entries = vec![program, Entry::text("etc/planted", arch.as_str())];
+        let mut ballast = Entry::text("etc/planted", "");
+        ballast.what = What::Bytes(noise(arch.as_str()));
+        let entries = vec![program, ballast];
         let (layer, content) = blobs.layer(&entries)?;
         let image = Image {
             arch,
@@ -90,6 +92,11 @@ pub(crate) fn evidence(place: &Path, commit: &str, image: &str) -> Result<()> {
         }],
     });
     write("e2e/results.json", &serde_json::to_string_pretty(&results)?)
+}
+
+/// Half a megabyte that does not compress, so that a push of it can break in its middle; always the same.
+fn noise(seed: &str) -> Vec<u8> {
+    (0..8192).flat_map(|n| Digest::of(format!("{seed} {n}").as_bytes()).to_string().into_bytes()).collect()
 }
 
 fn labels(seed: &Seed<'_>) -> Annotations {

@@ -43,6 +43,8 @@ pub(crate) struct Signer {
 
 /// Names no service: nothing is sent to a log or a timestamp authority.
 const NO_SERVICES: &str = r#"{"mediaType":"application/vnd.dev.sigstore.signingconfig.v0.2+json","caUrls":[],"oidcUrls":[],"rekorTlogUrls":[],"rekorTlogConfig":{},"tsaUrls":[],"tsaConfig":{}}"#;
+/// Names no authority: what is verified is verified with a key.
+const NO_ROOTS: &str = r#"{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}"#;
 
 impl Signer {
     pub(crate) fn new(cosign: PathBuf, means: Means, env: Vec<(String, OsString)>) -> Self {
@@ -122,27 +124,41 @@ impl Signer {
 
     fn signing(&self, words: &[&str], rest: impl Fn(Step) -> Step) -> Result<()> {
         let step = self.cosign().args(words);
-        let work = tempfile::tempdir().context("make a folder for cosign's settings")?;
-        let step = match &self.means {
+        let (_kept, step) = match &self.means {
             Means::Key { private, .. } => {
-                let services = work.path().join("services.json");
-                std::fs::write(&services, NO_SERVICES)
-                    .with_context(|| format!("write {}", services.display()))?;
-                step.arg("--key").arg(private).arg("--signing-config").arg(services)
+                let (folder, services, roots) = alone()?;
+                let step = step.arg("--key").arg(private).arg("--signing-config").arg(services);
+                (Some(folder), step.arg("--trusted-root").arg(roots))
             }
-            Means::Keyless { .. } => step,
+            Means::Keyless { .. } => (None, step),
         };
         rest(step).read().map(drop)
     }
 
     fn verifying(&self, words: &[&str], rest: impl Fn(Step) -> Step) -> Result<()> {
         let step = self.cosign().args(words);
-        let step = match &self.means {
-            Means::Key { public, .. } => step.arg("--key").arg(public).arg("--insecure-ignore-tlog"),
+        let (_kept, step) = match &self.means {
+            Means::Key { public, .. } => {
+                let (folder, _, roots) = alone()?;
+                let step = step.arg("--key").arg(public).arg("--insecure-ignore-tlog");
+                (Some(folder), step.arg("--trusted-root").arg(roots))
+            }
             Means::Keyless { identity } => {
-                step.args(["--certificate-identity", identity, "--certificate-oidc-issuer", ISSUER])
+                let words = ["--certificate-identity", identity, "--certificate-oidc-issuer", ISSUER];
+                (None, step.args(words))
             }
         };
         rest(step).read().map(drop)
     }
+}
+
+/// A folder with settings that name no service and no root, so that a key's signature needs no network: without them
+/// cosign asks the public instance for its own. The folder is to be kept until the program has read them.
+fn alone() -> Result<(tempfile::TempDir, PathBuf, PathBuf)> {
+    let folder = tempfile::tempdir().context("make a folder for cosign's settings")?;
+    let (services, roots) = (folder.path().join("services.json"), folder.path().join("roots.json"));
+    for (path, text) in [(&services, NO_SERVICES), (&roots, NO_ROOTS)] {
+        std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok((folder, services, roots))
 }

@@ -155,7 +155,7 @@ impl Play<'_> {
 
     /// A push that breaks in its middle is told, and harms nothing.
     fn registry_breaks_off(&self) -> Result<()> {
-        self.stage.wire.break_after(64 << 10);
+        self.stage.wire.break_after(200 << 10);
         let ended = self.stage.cut(&["--execute"])?.read();
         let broke = self.stage.wire.mend();
         let Err(error) = ended else { bail!("a cut ended well although its registry broke off") };
