@@ -3,8 +3,8 @@
 //! Builds with counters and runs tests, by cargo-llvm-cov and nextest. It owns the folder of that build, which is no
 //! other build's, and the files with counts in it.
 //!
-//! The counts of a program are a file that all its processes map and count in. So one that is killed loses nothing, and
-//! hundreds of test processes leave one file each program. What is lost: a process that runs as another user before the
+//! The counts of a program are a few files that its processes map and count in. So one that is killed loses nothing, and
+//! thousands of processes leave four files each program. What is lost: a process that runs as another user before the
 //! file is there, so each program is run once by us; and now and then one count of two processes that count the same line
 //! in the same instant, which moves no line to zero.
 
@@ -22,8 +22,9 @@ use crate::tools::Tool;
 const PACKAGES: [&str; 4] = ["--package", "etcd-wrapper", "--package", "doubles"];
 /// Lets the counters lie in the mapped file instead of the process's own memory.
 const MAPPED: &str = "-C llvm-args=-runtime-counter-relocation";
-/// One file for each program, `%m`, and mapped, `%c`.
-const FILES: &str = "-%m%c.profraw";
+/// Files for each program: processes that run side by side on two cores and count the same lines in one file would wait
+/// for each other's writes.
+const POOL: usize = 4;
 /// What llvm-cov leaves out of the pages.
 const NOT_OURS: &str = r"/(e2e|xtask)/|/wrapper/src/fuzz|/wrapper/build\.rs|/tests\.rs$";
 
@@ -158,7 +159,8 @@ impl Bench {
 
     /// A program with the variables of the build; its counts go to files of `flag`.
     fn step(&self, program: impl AsRef<std::ffi::OsStr>, flag: Flag) -> Step {
-        let files = self.target.join(format!("{}{FILES}", flag.name()));
+        // `%m`: by program, `%c`: mapped.
+        let files = self.target.join(format!("{}-%{POOL}m%c.profraw", flag.name()));
         let step =
             Step::new(program).dir(&self.root).env("CARGO_TARGET_DIR", &self.target).env("RUSTFLAGS", MAPPED);
         let step = self.env.iter().fold(step, |step, (name, value)| step.env(name, value));
@@ -177,6 +179,14 @@ fn llvm_tools() -> Result<()> {
         .args(["component", "add", "llvm-tools"])
         .mend("rustup, see https://rustup.rs; or llvm-cov and llvm-profdata of the same LLVM in LLVM_COV and LLVM_PROFDATA")
         .watch("fetching llvm-tools, which read coverage")
+}
+
+/// All files of the program that one of them belongs to: `…_0.profraw` to `…_3.profraw`.
+fn pool(file: &Path) -> Result<Vec<PathBuf>> {
+    let name = file.file_name().context("a file has a name")?.to_string_lossy();
+    let (program, _) =
+        name.rsplit_once('_').with_context(|| format!("{} is no file of a pool", file.display()))?;
+    Ok((0..POOL).map(|number| file.with_file_name(format!("{program}_{number}.profraw"))).collect())
 }
 
 /// Files with counts in a folder.
@@ -218,6 +228,14 @@ mod tests {
         let want = [("A", "1"), ("B", "two words"), ("C", "it's")];
         assert_eq!(variables(said).unwrap(), want.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert!(variables("export A\n").is_err());
+    }
+
+    #[test]
+    fn a_pool_is_named_by_its_program() {
+        let names = pool(Path::new("/t/unit-123_2.profraw")).unwrap();
+        assert_eq!(names.len(), POOL);
+        assert_eq!(names[0], Path::new("/t/unit-123_0.profraw"));
+        assert!(pool(Path::new("/t/odd.profraw")).is_err());
     }
 
     #[test]
