@@ -37,11 +37,11 @@ const NOT: [&str; 3] = ["**/tests.rs", "**/explore.rs", "**/rules.rs"];
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask mutants --list                   the defects, and whether the list of survivors is up to date\n  \
-    cargo xtask mutants --shard 1/12\n  \
+    cargo xtask mutants --shard 1/24\n  \
     cargo xtask mutants --file wrapper/src/api/auth.rs\n\n\
     Exit code 1 if a defect went unnoticed without an explanation, or if an explanation is stale.")]
 pub(crate) struct Args {
-    /// Only this part of them, such as 1/12
+    /// Only this part of them, such as 1/24
     #[arg(long, value_name = "PART/OF", value_parser = shard)]
     shard: Option<(usize, usize)>,
     /// Only those in this file
@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .arg(&out)
         .args(["--timeout-multiplier", "5", "--minimum-test-timeout", "60", "--", "--lib"])
         .env("PATH", beside(&nextest)?)
-        // Symbols of dependencies would only make builds longer.
+        // Dependencies are built once, not in each copy; without symbols, which would only take time.
+        .env("CARGO_TARGET_DIR", out.join("build"))
         .env("CARGO_PROFILE_DEV_DEBUG", "false")
         .status()?;
     // Its codes: 2 something went unnoticed, 3 something took too long. What that means is said below.

@@ -19,7 +19,7 @@ use crate::repo;
 use crate::sh::Step;
 
 /// Parts into which a night cuts the mutants: each is done in half an hour.
-const SHARDS: usize = 12;
+const SHARDS: usize = 24;
 
 /// Tells which jobs a run needs, and with which matrix
 ///
