@@ -4,6 +4,7 @@
 //! nextest and its own etcd; what a test is, and how it runs, stands in the tests and `.config/nextest.toml`.
 
 mod kind;
+mod peers;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -113,11 +114,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         std::fs::remove_file(&report).with_context(|| format!("remove {}", report.display()))?;
     }
     let mut left_out = left_out(etcd.as_deref(), &mut notes);
-    let registry = etcd.is_some() && registry_tools(&mut notes);
+    let registry = etcd.is_some() && peers::registry(&mut notes);
     if !registry {
         left_out.push(REGISTRY);
     }
-    if !registry || !signing_tool(&mut notes) {
+    if !registry || !peers::signing(&mut notes) {
         left_out.push(REHEARSAL);
     }
     let mut step = Step::new(&nextest)
@@ -186,29 +187,6 @@ fn etcd_binaries(notes: &mut Vec<String>) -> Result<Vec<(&'static str, PathBuf)>
         }
     }
     Ok(binaries)
-}
-
-/// Builds what the tests of a registry start, since a test that builds something runs out of time. Whether they can run.
-fn registry_tools(notes: &mut Vec<String>) -> bool {
-    let built = [Tool::Registry, Tool::Oras].map(|tool| match tool.ensure() {
-        Ok(_) => true,
-        Err(error) => {
-            notes.push(format!("registry: {tool}: {error:#}; the tests of {REGISTRY} were not run"));
-            false
-        }
-    });
-    built == [true; 2]
-}
-
-/// The same for what the rehearsal of a release signs with.
-fn signing_tool(notes: &mut Vec<String>) -> bool {
-    match Tool::Cosign.ensure() {
-        Ok(_) => true,
-        Err(error) => {
-            notes.push(format!("rehearsal: {error:#}; {REHEARSAL}… was not run"));
-            false
-        }
-    }
 }
 
 /// Names of tests that would fail for want of something that not every machine can have. Without any etcd no

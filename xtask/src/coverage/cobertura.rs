@@ -8,9 +8,12 @@ use std::fmt::Write;
 use super::Lines;
 use super::lcov::totals;
 
+/// A path, and the counts of its lines.
+type Counted<'a> = (&'a str, &'a BTreeMap<usize, u64>);
+
 /// The document. Its time is the epoch: the same counts give the same bytes.
 pub(crate) fn cobertura(lines: &Lines) -> String {
-    let mut packages: BTreeMap<&str, Vec<(&str, &BTreeMap<usize, u64>)>> = BTreeMap::new();
+    let mut packages: BTreeMap<&str, Vec<Counted<'_>>> = BTreeMap::new();
     for (path, file) in lines.files() {
         packages
             .entry(path.rsplit_once('/').map_or("", |(folder, _)| folder))

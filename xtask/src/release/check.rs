@@ -103,7 +103,7 @@ pub(crate) fn run(subject: &Subject<'_>) -> Result<Report> {
         part("files", &mut |findings| bundle::files(&bundle, &commit, findings));
         part("image", &mut |findings| image::look(&bundle, &component, &commit, findings));
         part("component-descriptor", &mut |findings| {
-            bundle::descriptor(subject.root, &bundle, &component, &commit, findings);
+            bundle::descriptor(&bundle, &component, &commit, findings);
         });
         part("e2e-report", &mut |findings| e2e::look(&bundle, &commit, subject.rehearsal, findings));
     } else {

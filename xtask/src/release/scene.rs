@@ -13,13 +13,13 @@ use super::cut::Cut;
 use super::double::Double;
 use super::git::Git;
 use super::github::Client;
+use super::manifest;
 use super::plan::Plan;
 use super::planted::{self, Seed};
 use super::policy::Line;
 use super::prepare;
 use super::registry::Registry;
 use super::sign::{Means, Signer};
-use super::{manifest, schema};
 use crate::arch::Arch;
 
 pub(crate) const TOKEN: &str = "ghs_scenes_secret_token";
@@ -80,10 +80,8 @@ impl Scene {
         let git = scene.git();
         git.ask(["init", "--quiet", "--initial-branch=main"]).unwrap();
         who(&git, "A Maintainer");
-        for path in [component::PATH, schema::PATH] {
-            let ours = std::fs::read_to_string(crate::repo::root().join(path)).unwrap();
-            scene.write(path, &ours);
-        }
+        let ours = std::fs::read_to_string(crate::repo::root().join(component::PATH)).unwrap();
+        scene.write(component::PATH, &ours);
         scene.write("CHANGELOG.md", "# Changelog\n\n## [Unreleased]\n\n### Added\n- a thing for operators\n");
         scene.write("Cargo.toml", &format!("[workspace]\n\n[workspace.package]\nversion = \"{version}\"\n"));
         scene.write(

@@ -181,14 +181,6 @@ fn llvm_tools() -> Result<()> {
         .watch("fetching llvm-tools, which read coverage")
 }
 
-/// All files of the program that one of them belongs to: `…_0.profraw` to `…_3.profraw`.
-fn pool(file: &Path) -> Result<Vec<PathBuf>> {
-    let name = file.file_name().context("a file has a name")?.to_string_lossy();
-    let (program, _) =
-        name.rsplit_once('_').with_context(|| format!("{} is no file of a pool", file.display()))?;
-    Ok((0..POOL).map(|number| file.with_file_name(format!("{program}_{number}.profraw"))).collect())
-}
-
 /// Files with counts in a folder.
 fn counts(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
@@ -228,14 +220,6 @@ mod tests {
         let want = [("A", "1"), ("B", "two words"), ("C", "it's")];
         assert_eq!(variables(said).unwrap(), want.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert!(variables("export A\n").is_err());
-    }
-
-    #[test]
-    fn a_pool_is_named_by_its_program() {
-        let names = pool(Path::new("/t/unit-123_2.profraw")).unwrap();
-        assert_eq!(names.len(), POOL);
-        assert_eq!(names[0], Path::new("/t/unit-123_0.profraw"));
-        assert!(pool(Path::new("/t/odd.profraw")).is_err());
     }
 
     #[test]

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The release's folder: files as they were summed, and a descriptor that is valid and names every part.
 
-use std::path::Path;
-
 use anyhow::{Context, Result};
 
 use super::super::bundle::{self, Bundle};
@@ -32,18 +30,12 @@ pub(super) fn files(bundle: &Bundle, commit: &str, findings: &mut Findings) {
     }
 }
 
-pub(super) fn descriptor(
-    root: &Path,
-    bundle: &Bundle,
-    component: &Component,
-    commit: &str,
-    findings: &mut Findings,
-) {
+pub(super) fn descriptor(bundle: &Bundle, component: &Component, commit: &str, findings: &mut Findings) {
     let text = bundle.read(bundle::DESCRIPTOR).and_then(|bytes| {
         String::from_utf8(bytes).with_context(|| format!("{} is no text", bundle::DESCRIPTOR))
     });
     let Some(text) = findings.take(PART, text) else { return };
-    for wrong in findings.take(PART, schema::findings(root, &text)).unwrap_or_default() {
+    for wrong in findings.take(PART, schema::findings(&text)).unwrap_or_default() {
         findings.add(PART, format!("against the schema: {wrong}"));
     }
     let Some(descriptor) = findings.take(PART, Descriptor::parse(&text)) else { return };
