@@ -170,3 +170,64 @@ fn remove(path: &PathBuf) -> Result<()> {
 fn rfc3339(seconds: u64) -> String {
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::scene::Scene;
+    use super::*;
+    use crate::arch::Arch;
+
+    fn build(scene: &Scene, target: &Path, evidence: Option<&Path>) -> Result<(Bundle, Vec<Kind>)> {
+        let image = Layout::open(&scene.root().join("../planted")).unwrap();
+        run(&Inputs { root: &scene.root(), target, image: &image, evidence })
+    }
+
+    #[test]
+    fn reports_that_are_not_there_are_named_and_those_of_several_jobs_are_kept_apart() {
+        let scene = Scene::built();
+        let (bundle, absent) = build(&scene, &scene.target(), None).unwrap();
+        assert_eq!(absent, Kind::ALL);
+        assert_eq!(bundle.summary().unwrap().absent, ["test-results", "sast-report", "e2e-report"]);
+        let evidence = scene.root().join("../jobs");
+        for (path, text) in
+            [("e2e-a/results.json", "a"), ("e2e-b/results.json", "b"), ("tests/x/junit.xml", "c")]
+        {
+            let path = evidence.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let (bundle, absent) = build(&scene, &scene.target(), Some(&evidence)).unwrap();
+        assert_eq!(absent, [Kind::Sast]);
+        let read =
+            |kind: Kind, path: &str| std::fs::read_to_string(bundle.evidence(kind).join(path)).unwrap();
+        assert_eq!(read(Kind::E2e, "e2e-a/results.json") + &read(Kind::E2e, "e2e-b/results.json"), "ab");
+        assert_eq!(read(Kind::Tests, "x/junit.xml"), "c");
+        build(&scene, &scene.target(), Some(Path::new("/no/such/folder"))).unwrap_err();
+    }
+
+    #[test]
+    fn the_same_commit_gives_the_same_bytes_and_what_is_not_prepared_is_not_built() {
+        let scene = Scene::built();
+        let evidence = scene.root().join("../evidence");
+        let other = tempfile::tempdir().unwrap();
+        let (one, _) = build(&scene, &scene.target(), Some(&evidence)).unwrap();
+        let (two, _) = build(&scene, other.path(), Some(&evidence)).unwrap();
+        for name in one.assets().unwrap() {
+            assert_eq!(one.read(&name).unwrap(), two.read(&name).unwrap(), "{name}");
+        }
+        assert_eq!(one.assets().unwrap(), two.assets().unwrap());
+        scene.write("new", "x");
+        let error = build(&scene, &scene.target(), None).unwrap_err().to_string();
+        assert!(error.contains("dirty"), "{error}");
+        let scene = Scene::new("0.1.0-dev");
+        let error = prepared(&scene.root()).unwrap_err().to_string();
+        assert!(error.contains("release prepare"), "{error}");
+    }
+
+    #[test]
+    fn a_build_for_one_architecture_says_so() {
+        let scene = Scene::built();
+        scene.build(&[Arch::Arm64], &[]);
+        assert_eq!(scene.bundle().summary().unwrap().architectures, ["arm64"]);
+    }
+}

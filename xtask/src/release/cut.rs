@@ -135,14 +135,24 @@ impl Cut {
         states.iter().all(|(step, state)| *step == Step::Lock || matches!(state, State::Done(_)))
     }
 
-    /// Takes all steps; `say` is told of each.
+    /// Takes the steps that `survey` found not done; `say` is told of each. What was found done is not looked at again:
+    /// nothing here is ever undone, and a look at signatures takes its time.
     ///
     /// # Errors
     /// A step failed, or did what it does and cannot be found done. No step after it was begun.
-    pub(crate) fn execute(&self, say: &mut dyn FnMut(Step, &State, bool)) -> Result<()> {
-        for (number, step) in Step::ALL.into_iter().enumerate() {
+    pub(crate) fn execute(
+        &self,
+        survey: Vec<(Step, State)>,
+        say: &mut dyn FnMut(Step, &State, bool),
+    ) -> Result<()> {
+        for (number, (step, found)) in survey.into_iter().enumerate() {
             let take = || -> Result<()> {
-                let before = self.look(step)?;
+                // The lock's is the one that others change.
+                let lasting = !matches!(step, Step::Lock | Step::Unlock);
+                let before = match found {
+                    done @ State::Done(_) if lasting => done,
+                    State::Done(_) | State::Todo(_) => self.look(step)?,
+                };
                 let State::Todo(what) = &before else {
                     say(step, &before, true);
                     return Ok(());
@@ -155,7 +165,6 @@ impl Cut {
                 }
                 Ok(())
             };
-            let mut take = take;
             take().with_context(|| {
                 format!(
                     "step `{}` ({} of {}) failed; the steps before it stay as they are, none after it was begun; when it is mended, continue with: {CONTINUE}",

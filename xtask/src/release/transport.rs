@@ -97,3 +97,52 @@ pub(crate) fn write(contents: &Contents<'_>, path: &Path) -> Result<()> {
     }
     out.finish().map(drop).with_context(|| format!("write {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::super::scene::Scene;
+    use super::*;
+
+    #[test]
+    fn an_archive_names_its_blobs_by_what_they_are_and_has_all_that_it_names() {
+        let scene = Scene::built();
+        let mut archive = tar::Archive::new(File::open(scene.bundle().transport()).unwrap());
+        let mut files = Vec::new();
+        for entry in archive.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().display().to_string();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            files.push((name, bytes));
+        }
+        assert_eq!(files[0].0, "artifact-index.json");
+        let index: Value = serde_json::from_slice(&files[0].1).unwrap();
+        let blobs: BTreeMap<String, Vec<u8>> = files.into_iter().skip(1).collect();
+        for (name, bytes) in &blobs {
+            assert_eq!(*name, format!("blobs/sha256.{}", Digest::of(bytes).hex()));
+        }
+        let blob = |digest: &Value| {
+            let digest = Digest::parse(digest.as_str().unwrap()).unwrap();
+            blobs.get(&format!("blobs/sha256.{}", digest.hex())).unwrap_or_else(|| panic!("no {digest}"))
+        };
+        for artifact in index["artifacts"].as_array().unwrap() {
+            blob(&artifact["digest"]);
+        }
+        let component = &index["artifacts"][0];
+        assert_eq!(component["repository"], "component-descriptors/github.com/gardener/etcd-wrapper");
+        assert_eq!(component["tag"], "v0.1.0");
+        assert_eq!(index["artifacts"][1]["repository"], "gardener-project/releases/gardener/etcd-wrapper");
+        let manifest: Value = serde_json::from_slice(blob(&component["digest"])).unwrap();
+        for layer in manifest["layers"].as_array().unwrap() {
+            assert_eq!(blob(&layer["digest"]).len() as u64, layer["size"].as_u64().unwrap());
+        }
+        let config: Value = serde_json::from_slice(blob(&manifest["config"]["digest"])).unwrap();
+        assert_eq!(config["componentDescriptorLayer"], manifest["layers"][0]);
+        let mut packed = tar::Archive::new(&**blob(&manifest["layers"][0]["digest"]));
+        let mut text = String::new();
+        packed.entries().unwrap().next().unwrap().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text.as_bytes(), scene.bundle().read(bundle::DESCRIPTOR).unwrap());
+    }
+}

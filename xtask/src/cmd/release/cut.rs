@@ -107,7 +107,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         println!("nothing was done; do it with: {CONTINUE}");
         return Ok(ExitCode::SUCCESS);
     }
-    cut.execute(&mut |step, state, before| show(step, state, before))?;
+    cut.execute(states, &mut |step, state, before| show(step, state, before))?;
     println!("{} is out", cut.version.tag());
     Ok(ExitCode::SUCCESS)
 }

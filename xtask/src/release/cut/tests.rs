@@ -11,9 +11,9 @@ fn run(scene: &Scene) -> Result<Vec<(Step, bool)>> {
 
 /// What was told of each step, and whether it was done before.
 fn run_as(cut: &Cut) -> Result<Vec<(Step, bool)>> {
-    cut.survey()?;
+    let states = cut.survey()?;
     let mut told = Vec::new();
-    cut.execute(&mut |step, state, before| {
+    cut.execute(states, &mut |step, state, before| {
         if matches!(state, State::Done(_)) {
             told.push((step, before));
         }
@@ -276,7 +276,7 @@ fn work_that_came_to_main_during_the_cut_is_kept() {
     let cut = scene.cut("one");
     let commit = cut.commit.clone();
     let moved = std::cell::Cell::new(false);
-    cut.execute(&mut |step, state, _| {
+    cut.execute(cut.survey().unwrap(), &mut |step, state, _| {
         if step == Step::Publish && matches!(state, State::Done(_)) {
             let files = [("other", "x".to_owned())];
             let tip = scene.git().graft(&commit, &files, "somebody's").unwrap();
