@@ -9,7 +9,8 @@ use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -113,17 +114,10 @@ impl Step {
     /// is written to stdout.
     pub(crate) fn watch(mut self, what: &str) -> Result<()> {
         let mut progress = Progress::begin(what, &self.shown);
-        let piped = self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = piped.spawn().map_err(|error| self.explain(error))?;
-        let (lines, said) = mpsc::channel();
-        let readers = [
-            child.stdout.take().map(|out| forward(out, lines.clone())),
-            child.stderr.take().map(|err| forward(err, lines.clone())),
-        ];
-        drop(lines);
+        let talking = self.talk()?;
         let mut tail = VecDeque::with_capacity(TAIL);
         loop {
-            match said.recv_timeout(Duration::from_secs(1)) {
+            match talking.said.recv_timeout(Duration::from_secs(1)) {
                 Ok(line) => {
                     progress.tick(Some(&line));
                     if tail.len() == TAIL {
@@ -136,10 +130,7 @@ impl Step {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        for reader in readers.into_iter().flatten() {
-            reader.join().map_err(|_| anyhow!("{}: the reader of its output panicked", self.shown))?;
-        }
-        let status = child.wait().with_context(|| format!("wait for {}", self.shown))?;
+        let status = talking.end(&self.shown)?;
         progress.end(status.success());
         if status.success() {
             return Ok(());
@@ -152,27 +143,27 @@ impl Step {
     /// words go to stderr too, as they come.
     pub(crate) fn listen(mut self, loud: bool) -> Result<(bool, String)> {
         eprintln!("+ {}", self.shown);
-        let piped = self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = piped.spawn().map_err(|error| self.explain(error))?;
-        let (lines, said) = mpsc::channel();
-        let readers = [
-            child.stdout.take().map(|out| forward(out, lines.clone())),
-            child.stderr.take().map(|err| forward(err, lines.clone())),
-        ];
-        drop(lines);
+        let talking = self.talk()?;
         let mut text = String::new();
-        for line in said {
+        for line in &talking.said {
             if loud {
                 eprintln!("{line}");
             }
             text.push_str(&line);
             text.push('\n');
         }
-        for reader in readers.into_iter().flatten() {
-            reader.join().map_err(|_| anyhow!("{}: the reader of its output panicked", self.shown))?;
-        }
-        let status = child.wait().with_context(|| format!("wait for {}", self.shown))?;
+        let status = talking.end(&self.shown)?;
         Ok((status.success(), text))
+    }
+
+    /// Starts it without input, and reads both of its outputs.
+    fn talk(&mut self) -> Result<Talking> {
+        let piped = self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().map_err(|error| self.explain(error))?;
+        let (lines, said) = mpsc::channel();
+        let out = child.stdout.take().map(|out| forward(out, lines.clone()));
+        let err = child.stderr.take().map(|err| forward(err, lines));
+        Ok(Talking { child, said, readers: out.into_iter().chain(err).collect() })
     }
 
     /// Starts it in a process group of its own, so that a terminal's Ctrl-C does not reach it, without input.
@@ -230,7 +221,24 @@ fn is_cargo_run_variable(name: &OsString) -> bool {
         )
 }
 
-fn forward(from: impl Read + Send + 'static, to: Sender<String>) -> std::thread::JoinHandle<()> {
+/// A program that runs, and its lines as they come, of both outputs.
+struct Talking {
+    child: Child,
+    said: Receiver<String>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Talking {
+    /// How it ended, once both outputs are closed.
+    fn end(mut self, shown: &str) -> Result<ExitStatus> {
+        for reader in self.readers {
+            reader.join().map_err(|_| anyhow!("{shown}: the reader of its output panicked"))?;
+        }
+        self.child.wait().with_context(|| format!("wait for {shown}"))
+    }
+}
+
+fn forward(from: impl Read + Send + 'static, to: Sender<String>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut from = BufReader::new(from);
         let mut line = Vec::new();
