@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! The container engine under the cluster, as far as faults and evidence need it: commands in the node's container, and
-//! its pause. The only place of this crate that starts processes; it brings no engine up and makes no cluster.
-use std::process::Stdio;
+//! its pause. It brings no engine up and makes no cluster.
+mod cli;
+
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use tokio::process::Command;
+use anyhow::Result;
 
+pub use self::cli::{Cli, Following};
 use crate::stage::Stage;
 
 /// For a command that should be over at once, on a machine that is busy.
@@ -16,13 +17,13 @@ const SHORT: Duration = Duration::from_secs(30);
 /// The engine and the node that it carries. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    program: String,
+    cli: Cli,
     node: String,
 }
 
 impl Engine {
     pub fn new(stage: &Stage) -> Self {
-        Self { program: stage.engine.clone(), node: stage.node.clone() }
+        Self { cli: Cli::new(&stage.engine), node: stage.node.clone() }
     }
 
     /// The node's container, by name.
@@ -73,18 +74,7 @@ impl Engine {
     }
 
     async fn run(&self, limit: Duration, args: &[&str]) -> Result<String> {
-        let shown = || format!("{} {}", self.program, args[..args.len().min(3)].join(" "));
-        let mut command = Command::new(&self.program);
-        command.args(args).stdin(Stdio::null()).kill_on_drop(true);
-        let output = match tokio::time::timeout(limit, command.output()).await {
-            Ok(output) => output.with_context(|| format!("run {}", shown()))?,
-            Err(_) => bail!("{}: no end within {limit:?}", shown()),
-        };
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("{}: {}: {}", shown(), output.status, said.trim());
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        self.cli.run(limit, args).await
     }
 }
 

@@ -20,14 +20,17 @@ mod dial;
 #[cfg(test)]
 pub(crate) mod fake;
 mod kv;
+mod lease;
 mod maintenance;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use self::call::{CallError, Client, Trouble};
 pub use self::dial::{ByteStream, Connector, Tls};
 pub use self::kv::{Deleted, Entry, Expect, Got, Swapped, prefix_end};
 pub use self::maintenance::{Alarm, Standing};
+pub use self::watch::{Change, Heard, Watching};
 
 /// etcd's messages, generated from `proto/etcd.proto`.
 pub mod proto {

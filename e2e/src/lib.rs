@@ -8,6 +8,7 @@
 //! - [`druid`], [`member`], [`wrapper`], [`toolbox`], [`forward`]: an Etcd, its members, and how to talk to them
 //! - [`fault`], [`wait`]: what goes wrong on purpose, and the one way to wait
 //! - [`load`], [`etcd`], [`traffic`], [`history`]: clients during a scenario, and whether what they were told was linearizable
+//! - [`container`], [`schedule`], [`check`]: the container tier, without a cluster: faults from a seed, and what must hold after them
 //! - [`report`]: what a run brought, as a page and for machines
 
 // The example of a report is shared with its tests, and names this crate from outside.
@@ -15,7 +16,9 @@
 extern crate self as e2e;
 
 pub mod case;
+pub mod check;
 pub mod cluster;
+pub mod container;
 pub mod druid;
 pub mod engine;
 pub mod etcd;
@@ -33,6 +36,7 @@ pub mod report;
 pub mod runner;
 pub mod scenario;
 pub mod scene;
+pub mod schedule;
 pub mod stage;
 pub mod timeline;
 pub mod toolbox;

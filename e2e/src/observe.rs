@@ -6,7 +6,7 @@
 mod events;
 mod logs;
 mod pods;
-mod wrappers;
+pub(crate) mod wrappers;
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -4,7 +4,7 @@
 //! tells a full pass from everything else ([`Exit`]). What one scenario's turn is like is `runner/turn`'s.
 mod args;
 mod select;
-mod show;
+pub(crate) mod show;
 mod turn;
 
 use std::process::ExitCode;
@@ -164,7 +164,7 @@ fn insert(results: &mut Results, table: &[Scenario], outcome: Outcome) {
 }
 
 /// Becomes true at the first SIGINT or SIGTERM. A second one ends the process as if it had no handler.
-fn stop_on_signals() -> watch::Receiver<bool> {
+pub(crate) fn stop_on_signals() -> watch::Receiver<bool> {
     use tokio::signal::unix::{SignalKind, signal};
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
@@ -184,7 +184,7 @@ fn stop_on_signals() -> watch::Receiver<bool> {
 }
 
 /// Ends when a signal has come, and never when none can be watched.
-async fn until_stopped(mut stopped: watch::Receiver<bool>) {
+pub(crate) async fn until_stopped(mut stopped: watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -59,6 +59,12 @@ pub enum Role {
     /// Ours, with etcd 3.6.
     #[serde(rename = "wrapper-3.6")]
     Wrapper36,
+    /// Ours, with etcd 3.7.
+    #[serde(rename = "wrapper-3.7")]
+    Wrapper37,
+    /// Ours once more, under another name: what a member is moved to, and back.
+    #[serde(rename = "wrapper-new")]
+    WrapperNew,
     /// Go's, as etcd-druid starts it beside the sidecar at hand.
     #[serde(rename = "go-wrapper")]
     GoWrapper,
@@ -73,6 +79,9 @@ pub enum Role {
     /// A shell, etcdctl, etcdutl and our binary, for a pod that sits and waits for commands.
     #[serde(rename = "toolbox")]
     Toolbox,
+    /// The pause container of the container tier, and the sidecar's light double.
+    #[serde(rename = "hand")]
+    Hand,
 }
 
 /// Where an image came from.
@@ -136,11 +145,14 @@ impl fmt::Display for Role {
             Self::Wrapper => "wrapper",
             Self::Wrapper34 => "wrapper-3.4",
             Self::Wrapper36 => "wrapper-3.6",
+            Self::Wrapper37 => "wrapper-3.7",
+            Self::WrapperNew => "wrapper-new",
             Self::GoWrapper => "go-wrapper",
             Self::Sidecar => "sidecar",
             Self::Druid => "druid",
             Self::Init => "init",
             Self::Toolbox => "toolbox",
+            Self::Hand => "hand",
         })
     }
 }
@@ -193,10 +205,10 @@ pub(crate) mod tests {
 
     #[test]
     fn names_shown_are_names_written() {
-        for role in [Role::Wrapper, Role::Wrapper34, Role::Wrapper36, Role::GoWrapper] {
+        for role in [Role::Wrapper, Role::Wrapper34, Role::Wrapper36, Role::Wrapper37, Role::WrapperNew] {
             assert_eq!(serde_json::to_string(&role).unwrap(), format!("\"{role}\""));
         }
-        for role in [Role::Sidecar, Role::Druid, Role::Init, Role::Toolbox] {
+        for role in [Role::GoWrapper, Role::Sidecar, Role::Druid, Role::Init, Role::Toolbox, Role::Hand] {
             assert_eq!(serde_json::to_string(&role).unwrap(), format!("\"{role}\""));
         }
         for from in [Origin::Engine, Origin::Pulled, Origin::Built, Origin::Double] {

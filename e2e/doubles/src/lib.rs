@@ -12,6 +12,7 @@
 //! - [`wait`]: the one way to wait for a value in a test
 pub mod etcd;
 pub mod pki;
+pub mod pod;
 pub mod ports;
 pub mod programs;
 pub mod sidecar;

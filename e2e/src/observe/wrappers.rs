@@ -11,7 +11,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 use crate::case::Case;
-use crate::timeline::What;
+use crate::timeline::{Timeline, What};
 use crate::wrapper::Wrapper;
 
 const AGAIN: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ const NAME_FLAG: &str = "--etcd-server-name=";
 
 /// What was said last, so that what is said again is not told again.
 #[derive(Debug, Default)]
-struct Said {
+pub(crate) struct Said {
     phase: Option<(String, u64)>,
     readiness: Option<(bool, Option<String>)>,
     leader: Option<(bool, Option<String>, Option<u64>)>,
@@ -39,10 +39,7 @@ pub(super) async fn listen(case: Case, pod: Pod) {
         if let Ok(Heard::NoStream) = hear(&case, &name, &wrapper, &mut said).await {
             return;
         }
-        if said.phase.as_ref().is_some_and(|(phase, _)| phase != "gone") {
-            let generation = said.phase.as_ref().map_or(0, |(_, generation)| *generation);
-            tell_phase(&case, &name, &mut said, "gone", generation);
-        }
+        said.be_gone(case.timeline(), &name);
         match case.api::<Pod>().get_opt(&name).await {
             Ok(Some(now)) if now.uid() == pod.uid() => tokio::time::sleep(AGAIN).await,
             Ok(_) => return,
@@ -69,13 +66,13 @@ async fn hear(case: &Case, pod: &str, wrapper: &Wrapper, said: &mut Said) -> Res
             text.extend_from_slice(bytes);
         }
         for event in take_events(&mut text) {
-            note(case, pod, said, &event);
+            said.hear(case.timeline(), pod, &event);
         }
     }
 }
 
 /// Takes whole messages off the front of a stream, as the JSON of their data.
-fn take_events(text: &mut Vec<u8>) -> Vec<Value> {
+pub(crate) fn take_events(text: &mut Vec<u8>) -> Vec<Value> {
     let mut events = Vec::new();
     while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
         let message: Vec<u8> = text.drain(..end + 2).collect();
@@ -86,39 +83,50 @@ fn take_events(text: &mut Vec<u8>) -> Vec<Value> {
     events
 }
 
-fn note(case: &Case, pod: &str, said: &mut Said, event: &Value) {
-    // A snapshot has all topics, an event its own.
-    let status = event.get("status").filter(|status| status.is_object());
-    let phase = status.map_or(&event["phase"], |status| &status["wrapper"]["phase"]);
-    let generation = status.map_or(&event["generation"], |status| &status["etcd"]["generation"]);
-    if let Some(phase) = phase.as_str() {
-        tell_phase(case, pod, said, phase, generation.as_u64().unwrap_or(0));
-    }
-    let from = status.unwrap_or(event);
-    if let Some(ready) = from["readiness"]["ready"].as_bool() {
-        let readiness = (ready, from["readiness"]["reason"].as_str().map(str::to_owned));
-        if said.readiness.as_ref() != Some(&readiness) {
-            let (pod, reason) = (pod.to_owned(), readiness.1.clone());
-            case.timeline().add(What::Readiness { pod, ready, reason });
-            said.readiness = Some(readiness);
+impl Said {
+    /// Takes an event in, and tells the timeline what is new in it.
+    pub(crate) fn hear(&mut self, timeline: &Timeline, pod: &str, event: &Value) {
+        // A snapshot has all topics, an event its own.
+        let status = event.get("status").filter(|status| status.is_object());
+        let phase = status.map_or(&event["phase"], |status| &status["wrapper"]["phase"]);
+        let generation = status.map_or(&event["generation"], |status| &status["etcd"]["generation"]);
+        if let Some(phase) = phase.as_str() {
+            self.turn(timeline, pod, phase, generation.as_u64().unwrap_or(0));
+        }
+        let from = status.unwrap_or(event);
+        if let Some(ready) = from["readiness"]["ready"].as_bool() {
+            let readiness = (ready, from["readiness"]["reason"].as_str().map(str::to_owned));
+            if self.readiness.as_ref() != Some(&readiness) {
+                let (pod, reason) = (pod.to_owned(), readiness.1.clone());
+                timeline.add(What::Readiness { pod, ready, reason });
+                self.readiness = Some(readiness);
+            }
+        }
+        if let Some(leads) = from["leader"]["isLeader"].as_bool() {
+            let leader = &from["leader"];
+            let now = (leads, leader["leaderId"].as_str().map(str::to_owned), leader["term"].as_u64());
+            if self.leader.as_ref() != Some(&now) {
+                let (pod, leader) = (pod.to_owned(), now.1.clone());
+                timeline.add(What::Leader { pod, leads, leader, term: now.2 });
+                self.leader = Some(now);
+            }
         }
     }
-    if let Some(leads) = from["leader"]["isLeader"].as_bool() {
-        let leader = &from["leader"];
-        let now = (leads, leader["leaderId"].as_str().map(str::to_owned), leader["term"].as_u64());
-        if said.leader.as_ref() != Some(&now) {
-            let (pod, leader) = (pod.to_owned(), now.1.clone());
-            case.timeline().add(What::Leader { pod, leads, leader, term: now.2 });
-            said.leader = Some(now);
-        }
-    }
-}
 
-fn tell_phase(case: &Case, pod: &str, said: &mut Said, phase: &str, generation: u64) {
-    let now = (phase.to_owned(), generation);
-    if said.phase.as_ref() != Some(&now) {
-        case.timeline().add(What::Phase { pod: pod.to_owned(), phase: phase.to_owned(), generation });
-        said.phase = Some(now);
+    /// The wrapper cannot be asked any more.
+    pub(crate) fn be_gone(&mut self, timeline: &Timeline, pod: &str) {
+        let generation = self.phase.as_ref().map_or(0, |(_, generation)| *generation);
+        if self.phase.as_ref().is_some_and(|(phase, _)| phase != "gone") {
+            self.turn(timeline, pod, "gone", generation);
+        }
+    }
+
+    fn turn(&mut self, timeline: &Timeline, pod: &str, phase: &str, generation: u64) {
+        let now = (phase.to_owned(), generation);
+        if self.phase.as_ref() != Some(&now) {
+            timeline.add(What::Phase { pod: pod.to_owned(), phase: phase.to_owned(), generation });
+            self.phase = Some(now);
+        }
     }
 }
 

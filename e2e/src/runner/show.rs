@@ -13,12 +13,12 @@ use crate::report;
 use crate::stage::Stage;
 
 #[expect(clippy::print_stdout, reason = "the program's own output")]
-pub(super) fn line(text: &str) {
+pub(crate) fn line(text: &str) {
     println!("{text}");
 }
 
 #[expect(clippy::print_stderr, reason = "the program's own complaints")]
-pub(super) fn complain(text: &str) {
+pub(crate) fn complain(text: &str) {
     eprintln!("{text}");
 }
 
@@ -65,14 +65,14 @@ pub(super) fn ended(place: usize, total: usize, name: &str, verdict: Verdict, to
 }
 
 /// Text that belongs to the line above it.
-pub(super) fn indented(text: &str) {
+pub(crate) fn indented(text: &str) {
     for each in text.lines() {
         line(&format!("    {each}"));
     }
 }
 
 /// Draws the page and the JUnit file, and shows the run as a table.
-pub(super) fn summary(results: &Results, folder: &Path) -> Result<()> {
+pub(crate) fn summary(results: &Results, folder: &Path) -> Result<()> {
     let page = report::draw(folder)?;
     line("");
     line(report::table(results, std::io::stdout().is_terminal()).trim_end());

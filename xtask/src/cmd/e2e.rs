@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! `cargo xtask e2e`: engine, images, cluster and druid, then the scenarios of the crate `e2e`, then all of it away
-//! again. What a scenario does, and what a report looks like, is the crate's.
+//! again. What a scenario does, and what a report looks like, is the crate's. The container tier has a way of its own.
 
+mod container;
 mod doctor;
 mod images;
 mod stage;
@@ -38,6 +39,8 @@ const UNFIT: u8 = 4;
     cargo xtask e2e --smoke --allow-double      the four that show the most, some 6 minutes\n  \
     cargo xtask e2e --filter partition --keep on-failure\n  \
     cargo xtask e2e --smoke --etcd 3.6 --kubernetes 1.36\n  \
+    cargo xtask e2e --tier container --allow-double --duration 3m --seed 7\n  \
+    cargo xtask e2e --tier container --etcd mixed --fault kill-etcd --fault isolate\n  \
     cargo xtask e2e --image sidecar=double --image go-wrapper=localhost/etcd-wrapper-go:v0.8.0\n  \
     cargo xtask e2e doctor                      whether this machine is fit, and what mends it\n\n\
     Exit codes: 0 all that was selected passed; 3 what could run passed, something selected could not; 1 a failure;\n\
@@ -46,15 +49,19 @@ const UNFIT: u8 = 4;
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
+    /// Where: in a cluster with etcd-druid, or in containers alone with faults drawn from the seed
+    #[arg(long, value_enum, default_value_t = Tier::Kind)]
+    tier: Tier,
     /// Only the few scenarios that show the most
     #[arg(long)]
     smoke: bool,
     /// Only scenarios whose name contains this; may be repeated: any of them
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
-    /// The line of etcd in the image of the wrapper that is under test
-    #[arg(long, value_name = "LINE", default_value = Line::DEFAULT.as_str())]
-    etcd: Line,
+    /// The line of etcd in the image of the wrapper that is under test; in the container tier also `mixed`: one member after
+    /// the other moves from 3.5 to 3.7
+    #[arg(long, value_enum, value_name = "LINE", default_value_t = Etcd::V35)]
+    etcd: Etcd,
     /// Only in a cluster of this minor of Kubernetes, such as 1.36 [default: the newest]
     #[arg(long, value_name = "MINOR")]
     kubernetes: Option<String>,
@@ -83,6 +90,49 @@ pub(crate) struct Args {
     /// List the scenarios that would run, and those that could not, and end
     #[arg(long)]
     list: bool,
+    #[command(flatten)]
+    storm: container::Flags,
+}
+
+/// What a wrapper that is under test has beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Etcd {
+    #[value(name = "3.4")]
+    V34,
+    #[value(name = "3.5")]
+    V35,
+    #[value(name = "3.6")]
+    V36,
+    #[value(name = "3.7")]
+    V37,
+    Mixed,
+}
+
+impl Etcd {
+    /// That every member begins with.
+    fn line(self) -> Line {
+        match self {
+            Self::V34 => Line::L34,
+            Self::V35 | Self::Mixed => Line::L35,
+            Self::V36 => Line::L36,
+            Self::V37 => Line::L37,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Mixed => "mixed",
+            other => other.line().as_str(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Tier {
+    /// All scenarios in a KinD cluster
+    Kind,
+    /// Three members as containers, and a storm of faults
+    Container,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -112,9 +162,10 @@ impl Keep {
 pub(crate) fn smoke() -> Result<u8> {
     all(&Args {
         what: None,
+        tier: Tier::Kind,
         smoke: true,
         filter: Vec::new(),
-        etcd: Line::DEFAULT,
+        etcd: Etcd::V35,
         kubernetes: None,
         shard: None,
         seed: None,
@@ -124,12 +175,23 @@ pub(crate) fn smoke() -> Result<u8> {
         report: None,
         cluster: None,
         list: false,
+        storm: container::Flags::default(),
     })
+}
+
+/// The short form of the container tier, with the double. Gives the exit code.
+pub(crate) fn short_storm() -> Result<u8> {
+    container::short()
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(What::Doctor) = args.what {
         return Ok(if doctor::run()? { ExitCode::SUCCESS } else { ExitCode::from(UNFIT) });
+    }
+    match args.tier {
+        Tier::Kind if args.etcd == Etcd::Mixed => bail!("--etcd mixed goes with --tier container"),
+        Tier::Kind => args.storm.refuse()?,
+        Tier::Container => return container::run(args).map(ExitCode::from),
     }
     all(args).map(ExitCode::from)
 }
@@ -245,8 +307,8 @@ fn prepare(
     interrupt.check()?;
 
     let wanted = images::wanted(args.smoke);
-    let mut found =
-        images::collect(engine, &wanted, args.etcd, &args.images, args.allow_double, &target, clock)?;
+    let kit = images::Kit { line: args.etcd.line(), light_double: false };
+    let mut found = images::collect(engine, &wanted, kit, &args.images, args.allow_double, &target, clock)?;
     interrupt.check()?;
 
     if let State::Up(version) = cluster.state(engine)? {
@@ -303,8 +365,13 @@ fn scenarios(args: &Args, prepared: &Prepared, interrupt: &Interrupt) -> Result<
     add("--keep", Some(args.keep.as_str().to_owned()));
     words.extend(args.smoke.then(|| "--smoke".into()));
     words.extend(args.list.then(|| "--list".into()));
+    program(Step::new(&prepared.program).args(&words), interrupt)
+}
+
+/// Runs a program of the crate `e2e`, and hands an interrupt on to it; its exit code.
+fn program(step: Step, interrupt: &Interrupt) -> Result<u8> {
     // In a group of its own: it gets one signal, from us, and not a second one from the terminal.
-    let mut child = Step::new(&prepared.program).args(&words).start(Stdio::inherit(), Stdio::inherit())?;
+    let mut child = step.start(Stdio::inherit(), Stdio::inherit())?;
     let mut told = false;
     let status = loop {
         if let Some(status) = child.try_wait().context("wait for the scenarios")? {

@@ -40,6 +40,21 @@ pub(crate) fn sidecar_double(binary: &Path) -> Image {
     }
 }
 
+/// The wrapper once more under another id, for a member that is moved to a new image.
+pub(crate) fn wrapper_again(binary: &Path, line: Line) -> Result<Image> {
+    let labels = vec![("etcd-wrapper.image".to_owned(), "again".to_owned())];
+    Ok(Image { labels, ..wrapper(binary, line)? })
+}
+
+/// The pause container of the container tier, and the light double of the sidecar. Root, since the hand reaches into
+/// everything in its pod.
+pub(crate) fn hand(hand: &Path, double: &Path) -> Image {
+    let mut entries = base();
+    entries.push(Entry::program("pod-hand", hand));
+    entries.push(Entry::program("sidecar-double", double));
+    Image { entrypoint: vec!["/pod-hand".into()], layers: vec![Layer::Entries(entries)], ..Image::default() }
+}
+
 /// etcd-druid out of its module.
 pub(crate) fn druid() -> Result<Image> {
     let mut entries = base();

@@ -27,12 +27,24 @@ pub(super) enum Role {
     Wrapper,
     /// The same with another etcd.
     WrapperWith(Line),
+    /// The same under another id.
+    WrapperNew,
     Sidecar,
     Druid,
     /// What druid's init containers run.
     Init,
     Toolbox,
     GoWrapper,
+    /// The pause container of the container tier.
+    Hand,
+}
+
+/// Which sidecar's double, and which etcd beside the wrapper.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kit {
+    pub(super) line: Line,
+    /// The double that needs no Kubernetes.
+    pub(super) light_double: bool,
 }
 
 /// `--image ROLE=IMAGE`.
@@ -63,11 +75,21 @@ pub(super) fn wanted(smoke: bool) -> Vec<Role> {
     roles
 }
 
-/// All images of `roles`, with this line of etcd in the wrapper's; those that scenarios can do without are left out with a word.
+/// The roles of the container tier: on one line of etcd, or on rising ones.
+pub(super) fn wanted_by_containers(mixed: bool) -> Vec<Role> {
+    let wrappers = if mixed {
+        vec![Role::Wrapper, Role::WrapperWith(Line::L36), Role::WrapperWith(Line::L37)]
+    } else {
+        vec![Role::Wrapper, Role::WrapperNew]
+    };
+    [wrappers, vec![Role::Sidecar, Role::Hand]].concat()
+}
+
+/// All images of `roles`; those that scenarios can do without are left out with a word.
 pub(super) fn collect(
     engine: &Engine,
     roles: &[Role],
-    etcd: Line,
+    kit: Kit,
     choices: &[Choice],
     allow_double: bool,
     target: &Path,
@@ -93,7 +115,8 @@ pub(super) fn collect(
             Role::Druid => Some(&foreign.druid),
             Role::Init => Some(&foreign.chown),
             Role::GoWrapper => Some(&foreign.go_wrapper),
-            Role::Sidecar | Role::Wrapper | Role::WrapperWith(_) | Role::Toolbox => None,
+            Role::Sidecar | Role::Wrapper | Role::WrapperWith(_) | Role::WrapperNew => None,
+            Role::Toolbox | Role::Hand => None,
         };
         let Some(image) = public else {
             to_build.push(role);
@@ -117,9 +140,8 @@ pub(super) fn collect(
     }
     let work = target.join("image");
     std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let wrapper = workspace::build("etcd-wrapper", "etcd-wrapper", true)?;
     for role in to_build {
-        match build(role, etcd, &wrapper) {
+        match build(role, kit) {
             Ok((name, image, from)) => found.push(pack(role, &name, &image, from, &work)?),
             // Its etcd is Debian's, which not every machine can have.
             Err(error) if role == Role::WrapperWith(Line::L34) => clock.say(&format!("no {role}: {error:#}")),
@@ -130,13 +152,28 @@ pub(super) fn collect(
 }
 
 /// Makes what no engine has: its name, itself, and what the report shall call it.
-fn build(role: Role, etcd: Line, wrapper: &Path) -> Result<(String, Image, From)> {
+fn build(role: Role, kit: Kit) -> Result<(String, Image, From)> {
+    let wrapper = || workspace::build("etcd-wrapper", "etcd-wrapper", true);
+    let named = |line: Line| match line {
+        Line::DEFAULT => "etcd-wrapper".to_owned(),
+        line => format!("etcd-wrapper-{}", line.as_str()),
+    };
+    let light = || -> Result<Image> {
+        let program = |name| workspace::build("doubles", name, false);
+        Ok(ours::hand(&program("pod-hand")?, &program("sidecar-double")?))
+    };
     Ok(match role {
-        Role::Wrapper => ("etcd-wrapper".into(), ours::wrapper(wrapper, etcd)?, From::Built),
+        Role::Wrapper => (named(kit.line), ours::wrapper(&wrapper()?, kit.line)?, From::Built),
         Role::WrapperWith(line) => {
-            (format!("etcd-wrapper-{}", line.as_str()), ours::wrapper(wrapper, line)?, From::Built)
+            (format!("etcd-wrapper-{}", line.as_str()), ours::wrapper(&wrapper()?, line)?, From::Built)
         }
-        Role::Toolbox => ("etcd-wrapper-toolbox".into(), ours::toolbox(wrapper)?, From::Built),
+        Role::WrapperNew => {
+            (format!("{}-again", named(kit.line)), ours::wrapper_again(&wrapper()?, kit.line)?, From::Built)
+        }
+        Role::Toolbox => ("etcd-wrapper-toolbox".into(), ours::toolbox(&wrapper()?)?, From::Built),
+        // It lies beside the hand.
+        Role::Sidecar if kit.light_double => ("etcd-wrapper-hand".into(), light()?, From::Double),
+        Role::Hand => ("etcd-wrapper-hand".into(), light()?, From::Built),
         Role::Sidecar => {
             let double = workspace::build("cluster-sidecar", "cluster-sidecar", false)?;
             ("etcd-wrapper-sidecar-double".into(), ours::sidecar_double(&double), From::Double)
@@ -161,6 +198,16 @@ impl Found {
         Self { role, reference: reference.to_owned(), digest, from, archive: None }
     }
 
+    /// Puts it into the engine, unless it is there.
+    pub(super) fn bring(&self, engine: &Engine) -> Result<()> {
+        match &self.archive {
+            // The tag is the image's own id: one of this name is this one.
+            Some(archive) if engine.image(&self.reference)?.is_none() => engine.load(archive),
+            Some(_) | None => Ok(()),
+        }
+        .with_context(|| format!("load {} into the engine", self.reference))
+    }
+
     /// Puts it into the node, unless it is there.
     pub(super) fn load(&self, engine: &Engine, cluster: &Cluster) -> Result<()> {
         match &self.archive {
@@ -183,7 +230,15 @@ impl std::fmt::Display for Role {
             Self::Init => out.write_str("init"),
             Self::Toolbox => out.write_str("toolbox"),
             Self::GoWrapper => out.write_str("go-wrapper"),
+            Self::WrapperNew => out.write_str("wrapper-new"),
+            Self::Hand => out.write_str("hand"),
         }
+    }
+}
+
+impl std::fmt::Display for Choice {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}={}", self.role, self.image)
     }
 }
 
@@ -201,11 +256,14 @@ impl FromStr for Choice {
             Role::Wrapper,
             Role::WrapperWith(Line::L34),
             Role::WrapperWith(Line::L36),
+            Role::WrapperWith(Line::L37),
+            Role::WrapperNew,
             Role::Sidecar,
             Role::Druid,
             Role::Init,
             Role::Toolbox,
             Role::GoWrapper,
+            Role::Hand,
         ];
         let (name, image) = text.split_once('=').with_context(|| format!("{text:?} is not ROLE=IMAGE"))?;
         let role = roles.into_iter().find(|role| role.to_string() == name).ok_or_else(|| {

@@ -33,6 +33,30 @@ pub(super) struct Stage<'a> {
     report: PathBuf,
 }
 
+/// What every run has, in whatever tier.
+pub(super) struct Run {
+    pub(super) name: String,
+    pub(super) seed: u64,
+    pub(super) commit: String,
+    pub(super) report: PathBuf,
+}
+
+impl Run {
+    pub(super) fn new(seed: Option<u64>, report: Option<PathBuf>, target: &Path) -> Result<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+        let name = format!("{:x}-{:x}", now.as_secs(), std::process::id());
+        let report = match report {
+            Some(report) => {
+                std::path::absolute(&report).with_context(|| format!("find {}", report.display()))?
+            }
+            None => target.join("e2e").join(&name),
+        };
+        // Any number will do, as long as it is told.
+        let seed = seed.unwrap_or(u64::from(now.subsec_nanos()));
+        Ok(Self { name, seed, commit: repo::commit(&repo::root()), report })
+    }
+}
+
 impl<'a> Stage<'a> {
     pub(super) fn new(
         seed: Option<u64>,
@@ -42,19 +66,11 @@ impl<'a> Stage<'a> {
         kubernetes: &'a str,
         images: &'a [Found],
     ) -> Result<Self> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
-        let run = format!("{:x}-{:x}", now.as_secs(), std::process::id());
-        let report = match report {
-            Some(report) => {
-                std::path::absolute(&report).with_context(|| format!("find {}", report.display()))?
-            }
-            None => target.join("e2e").join(&run),
-        };
+        let Run { name: run, seed, commit, report } = Run::new(seed, report, target)?;
         Ok(Self {
             run,
-            // Any number will do, as long as it is told.
-            seed: seed.unwrap_or(u64::from(now.subsec_nanos())),
-            commit: repo::commit(&repo::root()),
+            seed,
+            commit,
             engine: "docker",
             cluster: &cluster.name,
             node: cluster.node(),
