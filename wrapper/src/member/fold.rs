@@ -42,6 +42,8 @@ struct Told {
     has_leader: bool,
     leads: bool,
     term: Option<u64>,
+    /// The term is still that of the leader before.
+    term_lags: bool,
     source: Source,
 }
 
@@ -51,6 +53,8 @@ pub(super) struct Fold {
     pub view: MemberView,
     quota: u64,
     told: Option<Told>,
+    /// The newest term that was told with a leader, and the first leader that was told with it.
+    led: Option<(u64, u64)>,
     failed_polls: u32,
 }
 
@@ -59,7 +63,7 @@ impl Fold {
     pub(super) fn new(generation: u64, quota: u64) -> Self {
         let view = MemberView { generation: Some(generation), ..MemberView::default() };
         let quota = if quota == 0 { DEFAULT_QUOTA } else { quota };
-        Self { view, quota, told: None, failed_polls: 0 }
+        Self { view, quota, told: None, led: None, failed_polls: 0 }
     }
 
     /// Takes one answer in.
@@ -118,6 +122,7 @@ impl Fold {
         self.view.version = Some(status.version);
         self.says_learner(status.is_learner);
         let told = Told {
+            term_lags: self.is_of_the_leader_before(status.leader_id, status.term),
             member_id: Some(status.member_id),
             leader_id: status.leader_id,
             has_leader: status.leader_id.is_some(),
@@ -147,6 +152,7 @@ impl Fold {
             has_leader: gauges.has_leader,
             leads: gauges.is_leader,
             term: None,
+            term_lags: false,
             source: Source::Metrics,
         };
         self.good_poll(told, Some("from /metrics"), moment);
@@ -155,6 +161,20 @@ impl Fold {
     fn says_learner(&mut self, is_learner: bool) {
         self.view.learner = Some(is_learner);
         self.view.confirmed |= is_learner;
+    }
+
+    /// etcd tells of a new leader at once, and of its term only when the first entry of it is applied, which on a slow
+    /// disk is a second later. A term has one leader, so a second one with the same term is that of a term to come.
+    fn is_of_the_leader_before(&mut self, leader: Option<u64>, term: u64) -> bool {
+        let Some(leader) = leader else { return false };
+        match self.led {
+            Some((led, by)) if led == term => by != leader,
+            Some((led, _)) if led > term => false,
+            Some(_) | None => {
+                self.led = Some((term, leader));
+                false
+            }
+        }
     }
 
     fn good_poll(&mut self, told: Told, detail: Option<&str>, moment: Moment) {
@@ -182,7 +202,7 @@ impl Fold {
             has_leader: told.has_leader && heard,
             is_leader: told.leads && heard && self.view.confirmed && self.view.learner != Some(true),
             is_learner: self.view.learner,
-            term: told.term.filter(|_| self.view.confirmed),
+            term: told.term.filter(|_| self.view.confirmed && !told.term_lags),
             source: told.source,
             since: wall,
         };

@@ -69,7 +69,7 @@ pub struct Leadership {
     pub is_leader: bool,
     pub is_learner: Option<bool>,
     /// Raft's term; None until consensus has been seen to work: a starting etcd counts its term up from 0 while it
-    /// replays its log, and a term must not be seen to fall.
+    /// replays its log, and a term must not be seen to fall. None too while only the term before the leader's is known.
     pub term: Option<u64>,
     pub source: Source,
     /// When anything above changed.

@@ -133,6 +133,25 @@ fn an_answer_of_an_older_term_changes_nothing_of_leadership() {
 }
 
 #[test]
+fn a_new_leader_is_told_at_once_and_its_term_when_it_is_known() {
+    let mut scene = Scene::new();
+    scene.hears(Answer::Linearizable(Ok(())));
+    let mut told = |leader, term| {
+        let answer = StatusAnswer { leader_id: leader, term, ..status() };
+        let leadership = scene.hears(Answer::Status(Ok(answer))).leadership.clone().unwrap();
+        (leadership.is_leader, leadership.term)
+    };
+    assert_eq!(told(Some(8), 4), (false, Some(4)));
+    assert_eq!(told(None, 4), (false, Some(4)));
+    // Elected, and nothing of the new term is applied yet.
+    assert_eq!(told(Some(7), 4), (true, None));
+    assert_eq!(told(Some(7), 5), (true, Some(5)));
+    assert_eq!(told(Some(7), 5), (true, Some(5)));
+    assert_eq!(told(Some(8), 5), (false, None));
+    assert_eq!(told(Some(8), 6), (false, Some(6)));
+}
+
+#[test]
 fn since_moves_only_when_leadership_does() {
     let mut scene = Scene::new();
     scene.hears(Answer::Linearizable(Ok(())));
