@@ -9,6 +9,9 @@ use super::{Finding, moment};
 const MAX_AGE: u64 = 10_000;
 /// For a read of the wrapper that took its whole limit, and for clocks that are read late.
 const SLACK: u64 = 3_000;
+/// Reads that begin within this time after a probe count too: what was mended shortly before it, the wrapper may have
+/// noticed first.
+const AFTER: u64 = 2_500;
 /// Reads that must have failed before anything is said.
 const ENOUGH: usize = 4;
 
@@ -40,7 +43,7 @@ pub fn readiness(looks: &[Look], reads: &[Read], began: u64) -> Finding {
         let own = reads.iter().filter(|read| read.member == look.member);
         let mut failed = 0;
         let mut answered = false;
-        for read in own.filter(|read| read.ended >= from && read.begun <= look.at) {
+        for read in own.filter(|read| read.ended >= from && read.begun <= look.at + AFTER) {
             answered |= read.answered;
             failed += usize::from(!read.answered && read.begun >= from && read.ended <= look.at);
         }
@@ -98,6 +101,13 @@ mod tests {
         let reads = reads(20_000..60_000);
         let probes: Vec<Look> = (0..60_000).step_by(500).map(|at| look(at, at < 30_000)).collect();
         assert!(readiness(&probes, &reads, 0).holds());
+    }
+
+    #[test]
+    fn a_wrapper_that_notices_first_that_all_is_well_again_is_no_liar() {
+        let reads = reads(20_000..50_000);
+        assert!(readiness(&[look(49_400, true)], &reads, 0).holds());
+        assert!(!readiness(&[look(46_000, true)], &reads, 0).holds());
     }
 
     #[test]
