@@ -4,10 +4,7 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto/etcd.proto");
     let files = protox::compile(["etcd.proto"], ["proto"])?;
-    // The server's side exists for the tests of this crate alone. Connections are made by etcd/dial.rs.
-    tonic_prost_build::configure()
-        .build_transport(false)
-        .server_mod_attribute("etcdserverpb", "#[cfg(test)]")
-        .compile_fds(files)?;
+    // Connections are made by etcd/dial.rs.
+    tonic_prost_build::configure().build_transport(false).compile_fds(files)?;
     Ok(())
 }

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 use rand::RngExt;
 use tokio::task::JoinSet;
 
-use super::files::{CLIENT_PORT, Files, name, peer_port};
+use super::api_server::{ApiServer, NAMESPACE};
+use super::files::{CLIENT_PORT, Files, SERVER_NAME, name, peer_port};
 use super::hand::Hand;
 use super::links::Links;
 use super::pod::{Part, Place, Pod, Sidecar, part_of};
@@ -43,6 +44,7 @@ pub struct Cluster {
     pub clients: Vec<Client>,
     pub timeline: Timeline,
     kubelet: JoinSet<Result<()>>,
+    _api: ApiServer,
 }
 
 impl Cluster {
@@ -61,6 +63,7 @@ impl Cluster {
         let links = Links::listen(gateway, addresses, targets)
             .await
             .context("listen on the gateway of the members' network: the engine must run on this machine")?;
+        let api = ApiServer::listen(gateway).await.context("serve the sidecar's Kubernetes API")?;
         let names: Vec<String> = (0..MEMBERS).map(name).collect();
         let volumes = Volumes::make(hand, &names).await?;
         let image = setting.image(Role::Wrapper).context("no image for the wrapper")?;
@@ -74,7 +77,7 @@ impl Cluster {
                 volume: volumes.place(name),
                 logs: evidence.join("logs"),
             };
-            let sidecar = sidecar(setting)?;
+            let sidecar = sidecar(setting, member, &api, evidence)?;
             pods.push(Pod::new(
                 hand.clone(),
                 Arc::clone(&files),
@@ -94,8 +97,18 @@ impl Cluster {
         let mut kubelet = JoinSet::new();
         kubelet.spawn(revive(hand.clone(), pods.clone()));
         let timeline = timeline.clone();
-        let cluster =
-            Self { hand: hand.clone(), files, volumes, links, pods, ports, clients, timeline, kubelet };
+        let cluster = Self {
+            hand: hand.clone(),
+            files,
+            volumes,
+            links,
+            pods,
+            ports,
+            clients,
+            timeline,
+            kubelet,
+            _api: api,
+        };
         cluster.create_all().await?;
         Ok(cluster)
     }
@@ -225,9 +238,35 @@ async fn network(hand: &Hand) -> Result<(String, [u8; 3])> {
     bail!("no free addresses for a network in {TRIES} tries: {refused}")
 }
 
-fn sidecar(setting: &Setting) -> Result<Sidecar> {
+/// etcd-backup-restore as etcd-druid starts it, with a store of its own on the volume of the member.
+fn sidecar(setting: &Setting, member: usize, api: &ApiServer, evidence: &Path) -> Result<Sidecar> {
     if setting.has_double() {
         return Ok(Sidecar::Double);
     }
-    bail!("the real sidecar cannot be run in this tier yet")
+    let kubeconfig = evidence.join("files/kubeconfig");
+    std::fs::write(&kubeconfig, api.kubeconfig())
+        .with_context(|| format!("write {}", kubeconfig.display()))?;
+    let endpoints: Vec<String> =
+        (0..MEMBERS).map(|member| format!("https://{}:{CLIENT_PORT}", name(member))).collect();
+    let words = format!(
+        "server --server-port=8080 --enable-snapshot-lease-renewal=false --enable-member-lease-renewal=true \
+         --k8s-heartbeat-duration=10s --insecure-transport=false --insecure-skip-tls-verify=false \
+         --cacert=/var/etcd/ssl/ca/bundle.crt --cert=/var/etcd/ssl/client/tls.crt --key=/var/etcd/ssl/client/tls.key \
+         --endpoints=https://{SERVER_NAME}:{CLIENT_PORT} --service-endpoints={} \
+         --server-cert=/var/etcdbr/ssl/server/tls.crt --server-key=/var/etcdbr/ssl/server/tls.key \
+         --data-dir=/var/etcd/data/new.etcd --restoration-temp-snapshots-dir=/var/etcd/data/restoration.temp \
+         --snapstore-temp-directory=/var/etcd/data/temp --etcd-connection-timeout=5m --use-etcd-wrapper=true \
+         --embedded-etcd-quota-bytes=536870912 --etcd-connection-timeout-leader-election=5s --reelection-period=5s",
+        endpoints.join(",")
+    );
+    Ok(Sidecar::Real {
+        image: setting.image(Role::Sidecar).context("no image for the sidecar")?.reference.clone(),
+        arguments: words.split_whitespace().map(str::to_owned).collect(),
+        environment: vec![
+            format!("POD_NAME={}", name(member)),
+            format!("POD_NAMESPACE={NAMESPACE}"),
+            "KUBECONFIG=/var/kubeconfig".into(),
+        ],
+        mounts: vec![format!("{}:/var/kubeconfig:ro", kubeconfig.display())],
+    })
 }

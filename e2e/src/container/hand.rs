@@ -98,7 +98,7 @@ impl Hand {
         Ok(Claim { _file: file })
     }
 
-    /// Removes what runs that are over have left; their names.
+    /// Removes what runs that are over have left; their names. Needs the privileged container.
     ///
     /// # Errors
     /// The engine's.
@@ -107,13 +107,14 @@ impl Hand {
         let format = format!("{{{{.Label {LABEL:?}}}}}");
         let said = self.docker(&["ps", "--all", "--filter", &filter, "--format", &format]).await?;
         let networks = self.docker(&["network", "ls", "--filter", &filter, "--format", &format]).await?;
-        let mut runs: Vec<&str> = said.lines().chain(networks.lines()).collect();
+        // Containers may have been taken away by hand, and their volumes be mounted still.
+        let volumes = self.outside(super::volume::LIST, &[]).await?;
+        let mut runs: Vec<&str> = said.lines().chain(networks.lines()).chain(volumes.lines()).collect();
         runs.sort_unstable();
         runs.dedup();
         let mut swept = Vec::new();
         for run in runs.into_iter().filter(|run| *run != self.run && is_over(run)) {
-            let other = Self { run: run.to_owned(), ..self.clone() };
-            other.remove_all().await.with_context(|| format!("remove what run {run} left"))?;
+            self.remove_run(run).await.with_context(|| format!("remove what run {run} left"))?;
             swept.push(run.to_owned());
         }
         Ok(swept)
@@ -124,25 +125,33 @@ impl Hand {
     /// # Errors
     /// The engine's.
     pub async fn remove_all(&self) -> Result<()> {
-        let filter = format!("label={}", self.label());
-        let listed = self.docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", &filter]).await?;
-        let outside = self.name("outside");
-        let named =
-            self.docker(&["ps", "--quiet", "--no-trunc", "--filter", &format!("name=^/?{outside}$")]).await?;
-        let pods: Vec<&str> = listed.lines().filter(|id| !named.contains(id)).collect();
-        if !pods.is_empty() {
-            self.docker(&[&["rm", "--force", "--volumes"], &pods[..]].concat()).await?;
+        self.remove_run(&self.run).await?;
+        self.docker(&["rm", "--force", "--volumes", &self.name("outside")]).await.map(drop)
+    }
+
+    /// All of a run but the privileged container of this one, through which its volumes go.
+    async fn remove_run(&self, run: &str) -> Result<()> {
+        let filter = format!("label={LABEL}={run}");
+        let own = self.name("outside");
+        let format = "{{.ID}} {{.Names}}";
+        let listed =
+            self.docker(&["ps", "--all", "--no-trunc", "--filter", &filter, "--format", format]).await?;
+        let ids: Vec<&str> = listed
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .filter(|(_, name)| *name != own)
+            .map(|(id, _)| id)
+            .collect();
+        if !ids.is_empty() {
+            self.docker(&[&["rm", "--force", "--volumes"], &ids[..]].concat()).await?;
         }
-        if !named.trim().is_empty() {
-            self.outside(super::volume::REMOVE, &[&super::volume::folder(&self.run)]).await?;
-            self.docker(&["rm", "--force", "--volumes", &outside]).await?;
-        }
+        self.outside(super::volume::REMOVE, &[&super::volume::folder(run)]).await?;
         let networks = self.docker(&["network", "ls", "--quiet", "--filter", &filter]).await?;
         let networks: Vec<&str> = networks.lines().collect();
         if !networks.is_empty() {
             self.docker(&[&["network", "rm"], &networks[..]].concat()).await?;
         }
-        let _ = std::fs::remove_file(claim_path(&self.run));
+        let _ = std::fs::remove_file(claim_path(run));
         Ok(())
     }
 }

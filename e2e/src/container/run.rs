@@ -14,7 +14,8 @@ use clap::Parser;
 use super::cluster::{Cluster, UP};
 use super::fault::Faults;
 use super::hand::Hand;
-use super::setting::Setting;
+use super::liar;
+use super::setting::{Planted, Setting};
 use super::witness::{TRAFFIC, Testimony, Witnesses};
 use crate::check::{Exit as End, Operation};
 use crate::history::History;
@@ -98,9 +99,6 @@ async fn run(setting: &Setting) -> Result<Exit> {
     let hand =
         Hand::new(&setting.engine, &setting.run, &setting.image(Role::Hand).context("no hand")?.reference);
     let claim = hand.claim()?;
-    for run in hand.sweep().await? {
-        line(&format!("removed what run {run} had left"));
-    }
     let timeline = Timeline::default();
     let outcomes = tokio::select! {
         outcomes = at_work(setting, &hand, &schedule, &evidence, &timeline) => outcomes,
@@ -136,8 +134,8 @@ fn introduce(setting: &Setting, schedule: &Schedule) {
     if setting.has_double() {
         line("the sidecar is the DOUBLE: what passes says nothing about the real one");
     }
-    if let Some(lie) = &setting.planted {
-        line(&format!("PLANTED: {lie}; a run that passes shows a fault of this program"));
+    if let Some(lie) = setting.planted {
+        line(&format!("PLANTED: {lie:?}; a run that passes shows a fault of this program"));
     }
     line(&format!("run {}, seed {}, commit {}", setting.run, setting.seed, setting.commit));
     for image in &setting.images {
@@ -182,6 +180,9 @@ async fn at_work(
 ) -> Result<Vec<Outcome>> {
     let begun = now();
     hand.reach_out().await?;
+    for run in hand.sweep().await? {
+        line(&format!("removed what run {run} had left"));
+    }
     let mut cluster = Cluster::start(setting, hand, evidence, timeline).await?;
     let faults = Faults::new(setting);
     let stormed = storm(setting, &mut cluster, &faults, schedule, evidence, begun).await;
@@ -213,7 +214,11 @@ async fn storm(
         file: Some(evidence.join(HISTORY)),
         ..Plan::new(TRAFFIC, setting.seed)
     };
-    let traffic = Traffic::start(plan, cluster.targets()).await.context("start the traffic")?;
+    let mut targets = cluster.targets();
+    if setting.planted == Some(Planted::LostWrite) {
+        targets.iter_mut().for_each(|target| target.client = liar::before(&target.client));
+    }
+    let traffic = Traffic::start(plan, targets).await.context("start the traffic")?;
     let at_work = Instant::now();
     traffic.acknowledged(100, BEGIN).await?;
     let left = steps(setting, cluster, faults, schedule, begun).await?;

@@ -30,13 +30,21 @@ pub struct Setting {
     /// Names of the kinds of faults that may be drawn; empty: all.
     pub faults: Vec<String>,
     /// A lie that the run must find out; none in an honest run.
-    pub planted: Option<String>,
+    pub planted: Option<Planted>,
     /// When containers and volumes stay: `never`, `always`, `on-failure`.
     pub keep: String,
     /// The command that does this run once more.
     pub replay: String,
     /// The folder for everything that this run leaves behind; made if it is missing.
     pub report: PathBuf,
+}
+
+/// What can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Planted {
+    /// Acknowledged writes of the clients are dropped.
+    LostWrite,
 }
 
 impl Setting {

@@ -15,14 +15,14 @@ mkdir -p "$1" && chmod 0755 "$1"
 for tool in mkfs.ext4 losetup mount truncate; do
   command -v $tool >/dev/null || { echo "no $tool on the engine's machine" >&2; exit 9; }
 done
-shift_folder="$1"; size="$2"; shift 2
+folder="$1"; size="$2"; shift 2
 for name in "$@"; do
-  truncate -s "$size" "$shift_folder/$name.img"
-  mkfs.ext4 -q -F -m 0 "$shift_folder/$name.img"
-  mkdir -p "$shift_folder/$name"
-  mount -o loop,noatime "$shift_folder/$name.img" "$shift_folder/$name"
-  rmdir "$shift_folder/$name/lost+found"
-  chown 65532:65532 "$shift_folder/$name"
+  truncate -s "$size" "$folder/$name.img"
+  mkfs.ext4 -q -F -m 0 "$folder/$name.img"
+  mkdir -p "$folder/$name"
+  mount -o loop,noatime "$folder/$name.img" "$folder/$name"
+  rmdir "$folder/$name/lost+found"
+  chown 65532:65532 "$folder/$name"
 done
 "#;
 
@@ -50,6 +50,15 @@ for folder in "$1"/*/; do
   if mountpoint -q "$folder"; then umount "$folder" || umount -l "$folder"; fi
 done
 rm -rf --one-file-system "$1"
+"#;
+
+/// The runs that have volumes, a line each.
+pub(super) const LIST: &str = r#"
+for folder in /var/tmp/etcd-wrapper-tier-*/; do
+  [ -d "$folder" ] || continue
+  folder="${folder%/}"
+  echo "${folder#/var/tmp/etcd-wrapper-tier-}"
+done
 "#;
 
 /// Where the volumes of a run lie on the engine's machine.

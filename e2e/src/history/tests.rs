@@ -3,6 +3,7 @@
 //! The check of histories: against hand-made ones, simulated ones, broken ones, and a checker that tries everything.
 mod brute;
 mod cases;
+mod large;
 pub(super) mod ops;
 mod properties;
 mod revisions;

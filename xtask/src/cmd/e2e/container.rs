@@ -31,6 +31,16 @@ pub(super) struct Flags {
     /// Container tier: only this kind of fault; may be repeated. A wrong name lists all
     #[arg(long, value_name = "KIND")]
     fault: Vec<String>,
+    /// Container tier: a lie that the run has to find out; a run that passes with it shows a fault of the tier
+    #[arg(long, value_enum, value_name = "LIE")]
+    planted: Option<Planted>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Planted {
+    /// A proxy before each etcd acknowledges some writes and drops them
+    LostWrite,
 }
 
 /// What the program reads.
@@ -44,7 +54,7 @@ struct Setting<'a> {
     /// Milliseconds.
     duration: u64,
     faults: &'a [String],
-    planted: Option<String>,
+    planted: Option<Planted>,
     keep: &'static str,
     replay: String,
     report: &'a Path,
@@ -53,8 +63,8 @@ struct Setting<'a> {
 impl Flags {
     /// None of them means anything elsewhere.
     pub(super) fn refuse(&self) -> Result<()> {
-        if self.duration.is_some() || !self.fault.is_empty() {
-            bail!("--duration and --fault go with --tier container");
+        if self.duration.is_some() || !self.fault.is_empty() || self.planted.is_some() {
+            bail!("--duration, --fault and --planted go with --tier container");
         }
         Ok(())
     }
@@ -127,7 +137,7 @@ fn write(args: &Args, run: &Run, found: &[Found]) -> Result<PathBuf> {
         images: found,
         duration: u64::try_from(duration.as_millis()).context("a duration that fits")?,
         faults: &args.storm.fault,
-        planted: None,
+        planted: args.storm.planted,
         keep: args.keep.as_str(),
         replay: replay(args, run.seed, duration),
         report: &run.report,
@@ -147,6 +157,7 @@ fn replay(args: &Args, seed: u64, duration: Duration) -> String {
     words.extend(args.allow_double.then(|| "--allow-double".to_owned()));
     words.extend(args.images.iter().map(|choice| format!("--image {choice}")));
     words.extend(args.storm.fault.iter().map(|kind| format!("--fault {kind}")));
+    words.extend(args.storm.planted.map(|_| "--planted lost-write".to_owned()));
     if args.keep != Keep::Never {
         words.push(format!("--keep {}", args.keep.as_str()));
     }
