@@ -109,8 +109,9 @@ async fn run(setting: &Setting) -> Result<Exit> {
     if setting.keeps(is_well)? && !was_stopped {
         let label = hand.label();
         line(&format!("containers are kept; a later run removes them, or: docker ps --filter label={label}"));
-    } else {
-        hand.remove_all().await?;
+    } else if let Err(error) = hand.remove_all().await {
+        // The next run tries again; what this one has to tell is worth more.
+        complain(&format!("what this run made is not all gone: {error:#}"));
     }
     drop(claim);
 
@@ -119,7 +120,11 @@ async fn run(setting: &Setting) -> Result<Exit> {
     results.outcomes = match outcomes {
         Ok(outcomes) => outcomes,
         Err(_) if was_stopped => Vec::new(),
-        Err(error) => vec![verdicts::broken(&error, &timeline, results.started)],
+        // It never came to a cluster: that says nothing about the image.
+        Err(error) => {
+            complain(&format!("error: {error:#}"));
+            Vec::new()
+        }
     };
     results.write(&setting.report)?;
     summary(&results, &setting.report)?;
