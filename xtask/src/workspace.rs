@@ -5,6 +5,8 @@
 
 mod cross;
 
+pub(crate) use self::cross::Cross;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -42,9 +44,9 @@ pub(crate) fn build_for(arch: Arch, package: &str, binary: &str, release: bool) 
         .args(["build", "--locked", "--target", triple, "--package", package, "--bin", binary])
         .dir(&root)
         // With a target named, build scripts and macros keep the flags of the machine.
-        .env("CARGO_ENCODED_RUSTFLAGS", flags(&root, &target)?);
+        .env("CARGO_ENCODED_RUSTFLAGS", flags(&root, &target, &Toolchain::of(&root)?)?);
     if arch != Arch::HERE {
-        step = cross::prepare(step, arch)?;
+        step = Cross::of(arch)?.prepare(step)?;
     }
     if release {
         step = step.arg("--release");
@@ -54,17 +56,41 @@ pub(crate) fn build_for(arch: Arch, package: &str, binary: &str, release: bool) 
     Ok(target.join(triple).join(kind).join(binary))
 }
 
+/// The rustc of a clone.
+struct Toolchain {
+    sysroot: PathBuf,
+    /// Its own commit.
+    commit: String,
+}
+
+impl Toolchain {
+    fn of(root: &Path) -> Result<Self> {
+        let ask = |args: &[&str]| Step::new("rustc").args(args).dir(root).read();
+        let said = ask(&["--version", "--verbose"])?;
+        let commit = said.lines().find_map(|line| line.strip_prefix("commit-hash: "));
+        let sysroot = PathBuf::from(ask(&["--print", "sysroot"])?.trim());
+        Ok(Self {
+            // rustc follows links before it writes a path.
+            sysroot: std::fs::canonicalize(&sysroot).unwrap_or(sysroot),
+            commit: commit.context("rustc --version --verbose: no commit-hash")?.to_owned(),
+        })
+    }
+}
+
 /// Flags for rustc: static, and with neutral paths in panic messages. Cargo leaves the latter out of the names it gives
 /// to crates and symbols.
-fn flags(root: &Path, target: &Path) -> Result<OsString> {
-    let mut remaps = vec![(root.to_owned(), SOURCE), (target.to_owned(), TARGET)];
+fn flags(root: &Path, target: &Path, toolchain: &Toolchain) -> Result<OsString> {
+    let mut remaps = vec![(root.to_owned(), SOURCE.to_owned()), (target.to_owned(), TARGET.to_owned())];
+    // With the component rust-src, rustc names the standard library's files where they lie, else as they were built.
+    let library = toolchain.sysroot.join("lib/rustlib/src/rust");
+    remaps.push((library, format!("/rustc/{}", toolchain.commit)));
     let crates = cargo_home()?.join("registry/src");
-    remaps.push((crates.clone(), CRATES));
+    remaps.push((crates.clone(), CRATES.to_owned()));
     // A folder a registry; its name differs where a mirror stands in for it.
     if crates.is_dir() {
         let read = std::fs::read_dir(&crates).with_context(|| format!("read {}", crates.display()))?;
         for folder in read {
-            remaps.push((folder?.path(), CRATES));
+            remaps.push((folder?.path(), CRATES.to_owned()));
         }
     }
     let mut flags = OsString::from("-Ctarget-feature=+crt-static");
@@ -91,12 +117,14 @@ mod tests {
 
     #[test]
     fn nothing_of_the_builders_folders_is_left_to_see() {
-        let flags = flags(Path::new("/home/me/clone"), Path::new("/fast/target")).unwrap();
+        let toolchain = Toolchain { sysroot: "/opt/rust".into(), commit: "abc".into() };
+        let flags = flags(Path::new("/home/me/clone"), Path::new("/fast/target"), &toolchain).unwrap();
         let flags = flags.into_string().unwrap();
         let flags: Vec<&str> = flags.split('\u{1f}').collect();
         assert_eq!(flags[0], "-Ctarget-feature=+crt-static");
         assert_eq!(flags[1], "--remap-path-prefix=/home/me/clone=/src");
         assert_eq!(flags[2], "--remap-path-prefix=/fast/target=/target");
-        assert!(flags[3..].iter().all(|flag| flag.ends_with("=/crates")), "{flags:?}");
+        assert_eq!(flags[3], "--remap-path-prefix=/opt/rust/lib/rustlib/src/rust=/rustc/abc");
+        assert!(flags[4..].iter().all(|flag| flag.ends_with("=/crates")), "{flags:?}");
     }
 }

@@ -8,22 +8,25 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::arch::Arch;
 use crate::engine::bring::{self, Brought};
 use crate::machine::{self, LINKER_MEND};
 use crate::repo::{self, Pins};
 use crate::sh::Step;
 use crate::tools::{Line, Tool};
+use crate::workspace::Cross;
 
 /// Installs what this machine lacks, and says what and why
 ///
 /// Looks for Rust, its formatter and lints, a C linker, Go, curl, cargo-nextest, and an etcd 3.4 out of Debian's package.
 /// With --engine, which the end-to-end suite needs, also for a container engine: as root on Debian it installs docker.io
-/// and starts its daemon, which then runs until --engine-stop. May be run again at any time: what is there is left as it
-/// is.
+/// and starts its daemon, which then runs until --engine-stop. With --image also for what builds the image for the other
+/// architecture. May be run again at any time: what is there is left as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask setup\n  \
-    cargo xtask setup --engine\n\n\
+    cargo xtask setup --engine\n  \
+    cargo xtask setup --image\n\n\
     Exit code 1 if something is still missing that `cargo xtask test` needs.")]
 pub(crate) struct Args {
     /// Bring up a container engine where none runs
@@ -32,6 +35,9 @@ pub(crate) struct Args {
     /// Stop the engine that --engine started, and no other
     #[arg(long, conflicts_with = "engine")]
     engine_stop: bool,
+    /// Bring what `cargo xtask image` builds for another architecture with
+    #[arg(long)]
+    image: bool,
 }
 
 const CURL_MEND: &str = "apt-get install -y curl";
@@ -71,7 +77,33 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         missing |= engine.is_err();
         tell("container engine", "the test cluster is a container", engine, "MISSING");
     }
+    if args.image {
+        for arch in Arch::ALL.into_iter().filter(|arch| *arch != Arch::HERE) {
+            let cross = Cross::of(arch)?;
+            let compiler = program(&cross.compiler(), &cross.compiler_mend());
+            missing |= compiler.is_err();
+            tell(&format!("C compiler for {arch}"), "compiles and links the wrapper", compiler, "MISSING");
+            let library = library(&cross);
+            missing |= library.is_err();
+            tell(&format!("Rust for {arch}"), "the standard library of the wrapper", library, "MISSING");
+            let emulator = Tool::Qemu(arch).ensure().map(|path| there(path.display()));
+            tell(&format!("qemu for {arch}"), "the image's programs are run once", emulator, "left out");
+        }
+    }
     Ok(if missing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Rust's standard library for another architecture, by rustup.
+fn library(cross: &Cross) -> Result<Found> {
+    if cross.library()?.is_some() {
+        return Ok(there("in the toolchain"));
+    }
+    let mend = cross.library_mend();
+    if machine::on_path("rustup").is_none() {
+        bail!("not in the toolchain; run: {mend}");
+    }
+    Step::new("rustup").args(mend.split_whitespace().skip(1)).dir(&repo::root()).run()?;
+    Ok(Found::Brought(mend))
 }
 
 fn engine(root: &Path) -> Result<Found> {
