@@ -234,3 +234,6 @@ fn at_most(size: u64, limit: u64) -> Result<String> {
 fn all_well(wrong: Vec<String>, well: impl FnOnce() -> String) -> Result<String> {
     if wrong.is_empty() { Ok(well()) } else { Err(anyhow!("{}", wrong.join("; "))) }
 }
+
+#[cfg(test)]
+mod tests;
