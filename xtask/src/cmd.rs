@@ -22,7 +22,7 @@ mod tool;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 /// Exit code of a command line that cannot be meant, as clap has it.
 const USAGE: u8 = 2;
@@ -91,22 +91,10 @@ pub(crate) fn refuses(words: &[String]) -> Option<String> {
     Some(why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
 }
 
-/// Whether there is a verb of this path, such as `image verify`.
-pub(crate) fn knows(path: &[&str]) -> bool {
-    let root = Cli::command();
-    let mut command = &root;
-    path.iter().all(|word| match command.find_subcommand(word) {
-        Some(found) => {
-            command = found;
-            true
-        }
-        None => false,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         machine::require_linker()?;
         good = measure(args, &root, &folder)?;
     }
-    let lines = read(&whole, &root)?;
+    let lines = read(&whole, &root)?.of_product(&root)?;
     println!("{}", overview(&folder, &root, &lines)?);
     if let Some(least) = args.fail_under {
         let (covered, of) = lines.totals();
@@ -165,7 +165,7 @@ fn overview(folder: &Path, root: &Path, all: &Lines) -> Result<String> {
     for flag in Flag::ALL {
         let path = folder.join(format!("{}.info", flag.name()));
         if path.is_file() {
-            row(flag.name(), &read(&path, root)?);
+            row(flag.name(), &read(&path, root)?.of_product(root)?);
         }
     }
     row("wrapper", all);
@@ -199,9 +199,11 @@ mod tests {
     #[test]
     fn the_overview_has_a_row_for_each_flag_that_was_measured() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("unit.info"), "SF:a\nDA:1,1\nDA:2,0\n").unwrap();
-        let all = Lines::parse("SF:a\nDA:1,1\nDA:2,3\n", Path::new("/r")).unwrap();
-        let text = overview(folder.path(), Path::new("/r"), &all).unwrap();
+        std::fs::create_dir_all(folder.path().join("wrapper/src")).unwrap();
+        std::fs::write(folder.path().join("wrapper/src/a.rs"), "fn a() {\n}\n").unwrap();
+        std::fs::write(folder.path().join("unit.info"), "SF:wrapper/src/a.rs\nDA:1,1\nDA:2,0\n").unwrap();
+        let all = Lines::parse("SF:wrapper/src/a.rs\nDA:1,1\nDA:2,3\n", folder.path()).unwrap();
+        let text = overview(folder.path(), folder.path(), &all).unwrap();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[1], ["unit", "1", "2", "50.0", "%"]);
         assert_eq!(rows[2], ["wrapper", "2", "2", "100.0", "%"]);

@@ -52,14 +52,21 @@ impl Lines {
     /// A file that was measured cannot be read.
     pub(crate) fn of_product(mut self, root: &Path) -> Result<Self> {
         self.files.retain(|path, _| is_product(path));
+        let mut of_tests = Vec::new();
         for (path, lines) in &mut self.files {
             let source = root.join(path);
             let text =
                 std::fs::read_to_string(&source).with_context(|| format!("read {}", source.display()))?;
             let tests = tests_within::ranges(&text);
             lines.retain(|line, _| !tests.iter().any(|range| range.contains(line)));
+            of_tests.extend(tests_within::modules(path, &text));
         }
-        self.files.retain(|_, lines| !lines.is_empty());
+        self.files.retain(|path, lines| {
+            let within = |module: &String| {
+                path.strip_prefix(module.as_str()).is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+            };
+            !lines.is_empty() && !of_tests.iter().any(within)
+        });
         Ok(self)
     }
 
@@ -124,9 +131,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("wrapper/src");
         std::fs::create_dir_all(&folder).unwrap();
-        let source = "fn a() {\n}\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\n";
+        let source = "fn a() {\n}\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\n#[cfg(test)]\nmod rig;\n";
         std::fs::write(folder.join("a.rs"), source).unwrap();
-        let text = "SF:wrapper/src/a.rs\nDA:1,0\nDA:5,3\nend_of_record\nSF:xtask/src/b.rs\nDA:1,1\n";
+        std::fs::create_dir_all(folder.join("a/rig")).unwrap();
+        std::fs::write(folder.join("a/rig.rs"), "fn r() {}\n").unwrap();
+        std::fs::write(folder.join("a/rig/x.rs"), "fn x() {}\n").unwrap();
+        let text = "SF:wrapper/src/a.rs\nDA:1,0\nDA:5,3\nend_of_record\nSF:xtask/src/b.rs\nDA:1,1\n\
+                    SF:wrapper/src/a/rig.rs\nDA:1,1\nSF:wrapper/src/a/rig/x.rs\nDA:1,1\n";
         let lines = Lines::parse(text, root.path()).unwrap().of_product(root.path()).unwrap();
         assert_eq!(lines.lcov(), "SF:wrapper/src/a.rs\nDA:1,0\nLF:1\nLH:0\nend_of_record\n");
     }

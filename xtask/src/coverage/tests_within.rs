@@ -26,6 +26,22 @@ pub(super) fn ranges(text: &str) -> Vec<RangeInclusive<usize>> {
     ranges
 }
 
+/// The modules that a source file declares for tests alone, each as the beginning of the paths of its files without
+/// `.rs`: `wrapper/src/member/testing`.
+pub(super) fn modules(path: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let stem = path.strip_suffix(".rs").unwrap_or(path);
+    let (folder, file) = stem.rsplit_once('/').unwrap_or(("", stem));
+    // The root of a crate has its modules beside it, every other file in a folder of its own name.
+    let home = if matches!(file, "lib" | "main") { folder } else { stem };
+    let declared = ranges(text).into_iter().filter_map(|range| {
+        let last = lines.get(range.end() - 1)?.trim().strip_suffix(';')?;
+        let name = last.split_once("mod ")?.1;
+        Some(format!("{home}/{name}"))
+    });
+    declared.collect()
+}
+
 /// The last line of the item that begins at `from`, as an index.
 fn end(lines: &[&str], from: usize, indent: usize) -> usize {
     let own = |line: &str| line.len() - line.trim_start().len() == indent && !line.trim().is_empty();
@@ -50,6 +66,13 @@ mod tests {
                     impl X {\n    #[cfg(test)]\n    #[must_use]\n    fn of(\n        x: u8,\n    ) -> Self {\n        Self\n    }\n\n    fn y() {}\n}\n\
                     #[cfg(test)]\nmod tests {\n    const T: &str = \"\n}\n\";\n    fn t() {}\n}\nfn z() {}\n";
         assert_eq!(ranges(text), [4..=5, 7..=8, 10..=16, 20..=26]);
+    }
+
+    #[test]
+    fn modules_of_tests_alone_are_told_by_where_they_lie() {
+        let text = "#[cfg(test)]\npub(crate) mod testing;\nmod real;\n#[cfg(test)]\nuse x;\n#[cfg(test)]\nmod tests {\n}\n";
+        assert_eq!(modules("w/src/member.rs", text), ["w/src/member/testing"]);
+        assert_eq!(modules("w/src/lib.rs", text), ["w/src/testing"]);
     }
 
     #[test]

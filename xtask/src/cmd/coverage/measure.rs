@@ -98,6 +98,11 @@ impl Bench {
             let to = self.kept.join(file.file_name().context("a file has a name")?);
             std::fs::rename(&file, &to).with_context(|| format!("move {}", file.display()))?;
         }
+        // Tests that clear the environment leave files of the default name where they run.
+        for (number, file) in counts(&self.root.join("wrapper"))?.into_iter().enumerate() {
+            let to = self.kept.join(format!("{}-bare-{number}.profraw", flag.name()));
+            std::fs::rename(&file, &to).with_context(|| format!("move {}", file.display()))?;
+        }
         Ok(passed)
     }
 
@@ -118,9 +123,14 @@ impl Bench {
         let wrapper = self.target.join("debug/etcd-wrapper");
         self.step(&wrapper, flag).arg("--help").read()?;
         for file in counts(&self.target)? {
-            let all = std::fs::Permissions::from_mode(0o666);
-            std::fs::set_permissions(&file, all)
-                .with_context(|| format!("open {} to all", file.display()))?;
+            for sibling in pool(&file)? {
+                if !sibling.exists() {
+                    std::fs::copy(&file, &sibling).with_context(|| format!("write {}", sibling.display()))?;
+                }
+                let all = std::fs::Permissions::from_mode(0o666);
+                std::fs::set_permissions(&sibling, all)
+                    .with_context(|| format!("open {} to all", sibling.display()))?;
+            }
         }
         Ok(())
     }
@@ -181,6 +191,14 @@ fn llvm_tools() -> Result<()> {
         .watch("fetching llvm-tools, which read coverage")
 }
 
+/// All files of the program that one of them belongs to: `…_0.profraw` to `…_3.profraw`.
+fn pool(file: &Path) -> Result<Vec<PathBuf>> {
+    let name = file.file_name().context("a file has a name")?.to_string_lossy();
+    let (program, _) =
+        name.rsplit_once('_').with_context(|| format!("{} is no file of a pool", file.display()))?;
+    Ok((0..POOL).map(|number| file.with_file_name(format!("{program}_{number}.profraw"))).collect())
+}
+
 /// Files with counts in a folder.
 fn counts(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
@@ -220,6 +238,14 @@ mod tests {
         let want = [("A", "1"), ("B", "two words"), ("C", "it's")];
         assert_eq!(variables(said).unwrap(), want.map(|(name, value)| (name.to_owned(), value.to_owned())));
         assert!(variables("export A\n").is_err());
+    }
+
+    #[test]
+    fn a_pool_is_named_by_its_program() {
+        let names = pool(Path::new("/t/unit-123_2.profraw")).unwrap();
+        assert_eq!(names.len(), POOL);
+        assert_eq!(names[0], Path::new("/t/unit-123_0.profraw"));
+        assert!(pool(Path::new("/t/odd.profraw")).is_err());
     }
 
     #[test]
