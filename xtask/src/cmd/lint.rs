@@ -5,10 +5,11 @@
 
 mod checks;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use self::checks::{Check, Outcome};
 use crate::repo;
@@ -24,6 +25,7 @@ use crate::repo;
     cargo xtask lint --fix                     mends what the programs can mend by themselves\n  \
     cargo xtask lint fmt clippy                only these\n  \
     cargo xtask lint --skip advisories\n  \
+    cargo xtask lint --report evidence/sast    also keeps what the programs say\n  \
     cargo xtask lint --complete                also fails when something could not be run\n\n\
     Exit code 1 if a check failed.")]
 pub(crate) struct Args {
@@ -36,6 +38,9 @@ pub(crate) struct Args {
     /// Let the programs that can do so mend what they find
     #[arg(long)]
     fix: bool,
+    /// Keep the table, and what each program says, as files in this folder
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// What cannot be run counts as failed
     #[arg(long)]
     complete: bool,
@@ -53,16 +58,26 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let root = repo::root();
     let mut chosen = if args.checks.is_empty() { Check::ALL.to_vec() } else { args.checks.clone() };
     chosen.retain(|check| !args.skip.contains(check));
+    let report = args.report.as_ref().map(std::path::absolute).transpose()?;
+    if let Some(folder) = &report {
+        std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    }
     let mut rows = Vec::new();
     for check in chosen {
         eprintln!("\n== {check}");
         let since = Instant::now();
         // A check that cannot even start says nothing about the others.
-        let outcome = checks::run(check, &root, args.fix)
+        let kept = report.as_ref().map(|folder| folder.join(format!("{check}.txt")));
+        let outcome = checks::run(check, &root, args.fix, kept.as_deref())
             .unwrap_or_else(|error| Outcome::Failed { mend: format!("{error:#}") });
         rows.push(Row { check, outcome, seconds: since.elapsed().as_secs_f64() });
     }
-    print!("\n{}", table(&rows));
+    let table = table(&rows);
+    print!("\n{table}");
+    if let Some(folder) = &report {
+        let path = folder.join("summary.txt");
+        std::fs::write(&path, &table).with_context(|| format!("write {}", path.display()))?;
+    }
     Ok(if failed(&rows, args.complete) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

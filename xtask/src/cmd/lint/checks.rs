@@ -67,8 +67,10 @@ impl std::fmt::Display for Check {
     }
 }
 
-/// Runs one in the clone at `root`; with `fix` the programs that can do so mend what they find.
-pub(super) fn run(check: Check, root: &Path, fix: bool) -> Result<Outcome> {
+/// Runs one in the clone at `root`; with `fix` the programs that can do so mend what they find. What the programs say goes to
+/// the terminal, and to `kept` if there is such a file.
+pub(super) fn run(check: Check, root: &Path, fix: bool, kept: Option<&Path>) -> Result<Outcome> {
+    let outcome = |step, mend| outcome(step, mend, kept);
     let cargo = |args: &[&str]| Step::new("cargo").args(args).dir(root);
     match check {
         Check::Fmt if fix => outcome(cargo(&["fmt", "--all"]), "see above"),
@@ -98,8 +100,10 @@ pub(super) fn run(check: Check, root: &Path, fix: bool) -> Result<Outcome> {
         }
         Check::Reuse => {
             let findings = tidy::licences(root)?;
-            for finding in &findings {
-                println!("{finding}");
+            let said: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
+            print!("{said}");
+            if let Some(path) = kept {
+                std::fs::write(path, said).with_context(|| format!("write {}", path.display()))?;
             }
             let mend = "cargo xtask tidy --fix, or a row in REUSE.toml".to_owned();
             Ok(if findings.is_empty() { Outcome::Passed } else { Outcome::Failed { mend } })
@@ -129,10 +133,17 @@ fn deny(root: &Path) -> Result<Step> {
     Ok(Step::new(program).args(["--workspace", "--all-features"]).dir(root))
 }
 
-/// Runs it with its output on ours.
-fn outcome(step: Step, mend: &str) -> Result<Outcome> {
-    let status = step.status().context("not to be started")?;
-    Ok(if status.success() { Outcome::Passed } else { Outcome::Failed { mend: mend.to_owned() } })
+/// Runs it with its output on ours; the same goes to `kept`.
+fn outcome(step: Step, mend: &str, kept: Option<&Path>) -> Result<Outcome> {
+    let good = match kept {
+        None => step.status().context("not to be started")?.success(),
+        Some(path) => {
+            let (good, said) = step.listen(true).context("not to be started")?;
+            std::fs::write(path, said).with_context(|| format!("write {}", path.display()))?;
+            good
+        }
+    };
+    Ok(if good { Outcome::Passed } else { Outcome::Failed { mend: mend.to_owned() } })
 }
 
 /// Why the database cannot be had, out of all that the program said: the innermost cause stands last.
