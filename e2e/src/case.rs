@@ -80,6 +80,7 @@ impl Case {
         &self.inner.name
     }
 
+    /// Its own; gone when the case is over.
     pub fn namespace(&self) -> &str {
         &self.inner.namespace
     }
@@ -89,10 +90,12 @@ impl Case {
         &self.inner.folder
     }
 
+    /// What was brought up for the run.
     pub fn cluster(&self) -> &Cluster {
         &self.inner.cluster
     }
 
+    /// Of the cluster's API.
     pub fn client(&self) -> &Client {
         &self.inner.cluster.client
     }
@@ -106,6 +109,7 @@ impl Case {
         Api::namespaced(self.client().clone(), self.namespace())
     }
 
+    /// What has happened so far.
     pub fn timeline(&self) -> &Timeline {
         &self.inner.timeline
     }

@@ -22,8 +22,11 @@ const SETTLE: Duration = Duration::from_secs(60);
 /// A cluster that answers. Cheap to clone.
 #[derive(Clone)]
 pub struct Cluster {
+    /// Of its API.
     pub client: Client,
+    /// Drives the node's container.
     pub engine: Engine,
+    /// What was brought up.
     pub stage: Arc<Stage>,
 }
 

@@ -36,6 +36,7 @@ pub struct Builder {
 }
 
 impl EtcdSpec {
+    /// An Etcd of this name, with one member and without TLS.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -22,6 +22,7 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Of this stage.
     pub fn new(stage: &Stage) -> Self {
         Self { cli: Cli::new(&stage.engine), node: stage.node.clone() }
     }

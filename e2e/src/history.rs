@@ -27,7 +27,9 @@ pub struct History {
     pub seed: u64,
     /// The zero of all times, in milliseconds since 1970.
     pub began: u64,
+    /// In the order in which they began.
     pub ops: Vec<Op>,
+    /// What was there when all clients had stopped.
     pub end: End,
 }
 
@@ -52,10 +54,13 @@ pub struct Op {
     pub member: String,
     /// Without the history's prefix.
     pub key: String,
+    /// What was asked.
     pub call: Call,
+    /// Nanoseconds since the run began.
     pub begun: u64,
     /// When the client knew the outcome, or gave up. What has no known outcome may take effect later.
     pub ended: u64,
+    /// What the client was told.
     pub outcome: Outcome,
     /// Read after all else had ended, to see what was left.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -68,14 +73,18 @@ pub struct Op {
 pub enum Call {
     /// Linearizable.
     Read,
+    /// Write.
     Put {
+        /// What is written.
         value: String,
     },
     /// Whatever is there.
     Delete,
     /// In one transaction: if the key is as `expect` says (None: absent), it becomes `value` (None: absent).
     Swap {
+        /// What has to be there; None: no key.
         expect: Option<Seen>,
+        /// What is written; None: the key is removed.
         value: Option<String>,
     },
 }
@@ -84,13 +93,16 @@ pub enum Call {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
+    /// It happened, with what came back.
     Ok(Answer),
     /// Nothing happened, and nothing of it will.
     Failed {
+        /// For people.
         why: String,
     },
     /// It may have happened, or may at any later time.
     Unknown {
+        /// For people.
         why: String,
     },
 }
@@ -111,7 +123,9 @@ pub struct Answer {
 /// A value, and the revision of the write that made it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Seen {
+    /// What was written.
     pub value: String,
+    /// Of the write.
     pub revision: i64,
 }
 
@@ -132,6 +146,7 @@ impl History {
 }
 
 impl Op {
+    /// None: it failed, or nobody knows.
     pub fn answer(&self) -> Option<&Answer> {
         match &self.outcome {
             Outcome::Ok(answer) => Some(answer),

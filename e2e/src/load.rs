@@ -19,6 +19,7 @@ use crate::traffic::{Plan, Target, Traffic};
 
 /// What a load leaves in the case's folder: the calls, and the verdict on them.
 pub const HISTORY: &str = "history.jsonl";
+/// Its file in a case's folder.
 pub const JUDGEMENT: &str = "judgement.json";
 
 /// The port of etcd's clients in etcd-druid's pods.
@@ -43,6 +44,7 @@ pub struct Load {
 pub struct Judged {
     /// The zero of the history's times, in milliseconds since 1970.
     pub began: u64,
+    /// Of what its clients were told.
     pub judgement: Judgement,
 }
 

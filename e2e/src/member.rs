@@ -33,7 +33,9 @@ pub struct Member {
 /// What the kubelet says of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
+    /// Of the container.
     pub name: String,
+    /// As the kubelet sees it.
     pub ready: bool,
     /// Of this pod; a pod that is made anew begins at 0.
     pub restarts: u32,
@@ -48,6 +50,7 @@ pub struct Container {
 /// How a container ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
+    /// Exit code of its last end.
     pub code: i32,
     /// What the process wrote to its termination log.
     pub message: String,
@@ -63,10 +66,12 @@ impl Member {
         }
     }
 
+    /// Its name.
     pub fn pod(&self) -> &str {
         &self.pod
     }
 
+    /// Whose it is.
     pub fn case(&self) -> &Case {
         &self.case
     }

@@ -42,6 +42,7 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Of the run with this id.
     pub fn new(run: &str) -> Self {
         Self { run: run.to_owned() }
     }

@@ -18,11 +18,17 @@ pub const FILE: &str = "results.json";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Results {
+    /// Its id.
     pub run: String,
+    /// Where random choices began.
     pub seed: u64,
+    /// Of the tree under test.
     pub commit: String,
+    /// Its name.
     pub cluster: String,
+    /// Its version.
     pub kubernetes: String,
+    /// What ran.
     pub images: Vec<Image>,
     /// The sidecar was the double: passes say nothing about the real one.
     pub double: bool,
@@ -45,8 +51,11 @@ pub struct Results {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
+    /// Of the scenario.
     pub name: String,
+    /// One line for people.
     pub about: String,
+    /// What came of it.
     pub verdict: Verdict,
     /// Why not passed; what is missing, for one that could not run. Several lines: the chain of an error, then a digest
     /// of the scene.
@@ -59,6 +68,7 @@ pub struct Outcome {
     pub namespace: String,
     /// The folder with its logs and scene, below the report folder; None when it did not run.
     pub evidence: Option<PathBuf>,
+    /// What happened, in its order.
     pub timeline: Vec<Entry>,
     /// Values that the scenario measured, in the order of measuring: a name and what it was, `("ready again", "1.2s")`.
     pub measured: Vec<(String, String)>,
@@ -68,7 +78,9 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
+    /// It did what it says.
     Passed,
+    /// It did not, or more happened than it allows.
     Failed,
     /// It did not end within its time.
     Hung,
@@ -140,6 +152,7 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// The program's exit code.
     pub fn code(self) -> u8 {
         match self {
             Self::Passed => 0,

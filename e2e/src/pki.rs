@@ -33,8 +33,11 @@ pub enum Use {
     Server,
     /// What clients show, the sidecar and the wrapper among them.
     Client,
+    /// Signs peers.
     PeerCa,
+    /// Of each member, for its peers.
     Peer,
+    /// Signs the sidecar.
     SidecarCa,
     /// The sidecar's server certificate.
     Sidecar,
@@ -43,6 +46,7 @@ pub enum Use {
 }
 
 impl Use {
+    /// Every file that a Secret may hold.
     pub const ALL: [Self; 8] = [
         Self::ClientCa,
         Self::Server,

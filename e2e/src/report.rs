@@ -25,6 +25,7 @@ pub use self::terminal::table;
 
 /// Names in the report's folder.
 pub const PAGE: &str = "index.html";
+/// Its file in the run's folder.
 pub const JUNIT: &str = "junit.xml";
 
 /// Draws the results that lie in `folder` with the evidence beside them, and returns the page's path. Evidence that cannot

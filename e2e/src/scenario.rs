@@ -21,6 +21,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// One line for people: what would be broken for whom.
     pub about: &'static str,
+    /// Beyond our image, a sidecar and etcd-druid.
     pub needs: &'static [Need],
     /// Part of the short set that shows that anything works at all.
     pub smoke: bool,
@@ -30,6 +31,7 @@ pub struct Scenario {
     pub planted: bool,
     /// The whole of it, set-up included; afterwards it counts as hung.
     pub within: Duration,
+    /// The scenario itself.
     pub run: Run,
 }
 
@@ -71,26 +73,31 @@ impl Scenario {
         }
     }
 
+    /// It cannot run without these.
     #[must_use]
     pub const fn needs(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
     }
 
+    /// It is in the short set.
     #[must_use]
     pub const fn smoke(self) -> Self {
         Self { smoke: true, ..self }
     }
 
+    /// Nothing else runs meanwhile.
     #[must_use]
     pub const fn alone(self) -> Self {
         Self { alone: true, ..self }
     }
 
+    /// It must fail.
     #[must_use]
     pub const fn planted(self) -> Self {
         Self { planted: true, ..self }
     }
 
+    /// Set-up included.
     #[must_use]
     pub const fn within(self, within: Duration) -> Self {
         Self { within, ..self }

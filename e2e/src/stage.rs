@@ -39,11 +39,13 @@ pub struct Stage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Image {
+    /// What it is for.
     pub role: Role,
     /// As a pod names it.
     pub reference: String,
     /// The digest that the engine gave, `sha256:…`.
     pub digest: String,
+    /// Where it came from.
     pub from: Origin,
 }
 
@@ -71,6 +73,7 @@ pub enum Role {
     /// etcd-backup-restore, or its double.
     #[serde(rename = "sidecar")]
     Sidecar,
+    /// The operator that makes the pods.
     #[serde(rename = "druid")]
     Druid,
     /// What etcd-druid's init containers run.
@@ -90,6 +93,7 @@ pub enum Role {
 pub enum Origin {
     /// The local engine had it under its public name.
     Engine,
+    /// From its public registry.
     Pulled,
     /// Made here, from this tree or from a pinned module.
     Built,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub struct Entry {
     /// When, by this machine's clock, in milliseconds since 1970.
     pub at: u64,
+    /// That happened.
     #[serde(flatten)]
     pub what: What,
 }
@@ -24,21 +25,71 @@ pub struct Entry {
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum What {
     /// A wrapper's phase, as its own events tell it; `gone` when it cannot be asked any more.
-    Phase { pod: String, phase: String, generation: u64 },
+    Phase {
+        /// Whose wrapper.
+        pod: String,
+        /// As it says itself.
+        phase: String,
+        /// Of its etcd.
+        generation: u64,
+    },
     /// A wrapper's readiness, with the first failed check.
-    Readiness { pod: String, ready: bool, reason: Option<String> },
+    Readiness {
+        /// Whose wrapper.
+        pod: String,
+        /// As it says itself.
+        ready: bool,
+        /// The first check that fails.
+        reason: Option<String>,
+    },
     /// Who leads, in the eyes of one member.
-    Leader { pod: String, leads: bool, leader: Option<String>, term: Option<u64> },
+    Leader {
+        /// Whose wrapper.
+        pod: String,
+        /// As it says itself.
+        leads: bool,
+        /// Hex; None: nobody known.
+        leader: Option<String>,
+        /// None: not known.
+        term: Option<u64>,
+    },
     /// What the cluster says of a pod: `created`, `scheduled`, `ready`, `not ready`, `deleted`, …
-    Pod { pod: String, state: String },
+    Pod {
+        /// Its name.
+        pod: String,
+        /// In words.
+        state: String,
+    },
     /// A container ended, or was started once more; `restarts` is the count of the pod of the moment.
-    Container { pod: String, container: String, state: String, restarts: u32 },
+    Container {
+        /// Its pod's name.
+        pod: String,
+        /// Its name.
+        container: String,
+        /// In words.
+        state: String,
+        /// So far.
+        restarts: u32,
+    },
     /// A fault began. `fault` is its number within the case.
-    FaultBegan { fault: u32, name: String, subjects: Vec<String> },
+    FaultBegan {
+        /// Its number in this case.
+        fault: u32,
+        /// What is done.
+        name: String,
+        /// To whom.
+        subjects: Vec<String>,
+    },
     /// It was healed; a fault that is over at once has none.
-    FaultEnded { fault: u32 },
+    FaultEnded {
+        /// Its number in this case.
+        fault: u32,
+    },
     /// The scenario has come to a step of its own.
-    Step { text: String },
+    Step {
+        /// In words.
+        text: String,
+    },
 }
 
 /// The entries of one case. A clone is the same timeline.

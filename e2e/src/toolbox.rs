@@ -35,8 +35,11 @@ pub struct Toolbox {
 /// How a command in a pod ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
+    /// Of the command.
     pub code: i32,
+    /// Whole.
     pub stdout: String,
+    /// Whole.
     pub stderr: String,
 }
 

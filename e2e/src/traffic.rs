@@ -48,7 +48,9 @@ pub struct Plan {
     pub seed: u64,
     /// How many, each bound to one member: the first to the first target, and so on around.
     pub clients: usize,
+    /// How many are worked on.
     pub keys: usize,
+    /// How often what is done.
     pub mix: Mix,
     /// From one call of a client to its next, on average; a client never has two calls under way.
     pub pace: Duration,
@@ -69,6 +71,7 @@ pub struct Plan {
 pub struct Target {
     /// As the report names it.
     pub member: String,
+    /// Of a member's etcd.
     pub client: Client,
 }
 

@@ -7,37 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+/// What one look told; the tests of one process wait with the same word.
+pub use doubles::wait::Poll;
+
 /// Pause between two looks: a look is a call to an API server that shares two cores with everything it is asked about.
 const PAUSE: Duration = Duration::from_millis(250);
 /// What one look may take, so that one that hangs does not use up the wait in silence.
 const LOOK: Duration = Duration::from_secs(10);
 
 const NOTHING: &str = "nothing";
-
-/// What one look at the world told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Poll<T> {
-    /// It is there.
-    Ready(T),
-    /// Not there; the text says how things stand.
-    NotYet(String),
-    /// It cannot come any more; the text says why.
-    Never(String),
-}
-
-impl<T> Poll<T> {
-    /// Ready with the value, or not yet with `status`.
-    pub fn from_option(value: Option<T>, status: impl FnOnce() -> String) -> Self {
-        value.map_or_else(|| Self::NotYet(status()), Self::Ready)
-    }
-}
-
-impl Poll<()> {
-    /// Ready once `condition` holds, or not yet with `status`.
-    pub fn when(condition: bool, status: impl FnOnce() -> String) -> Self {
-        Self::from_option(condition.then_some(()), status)
-    }
-}
 
 /// Looks again and again until the answer is ready. A look that fails is "not yet" with its error: the API server may be
 /// away for a while, and that alone ends no wait.

@@ -37,8 +37,11 @@ pub struct Wrapper {
 /// A whole answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
+    /// Of the answer.
     pub status: StatusCode,
+    /// Of the answer.
     pub headers: http::HeaderMap,
+    /// Whole.
     pub body: Bytes,
 }
 

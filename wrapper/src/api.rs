@@ -60,14 +60,18 @@ pub type Answer = Response<Body>;
 /// The stages' snapshots, each written by one stage.
 #[derive(Clone, Debug)]
 pub struct Views {
+    /// What the supervisor publishes.
     pub core: watch::Receiver<CoreView>,
+    /// What the prober publishes.
     pub member: watch::Receiver<Arc<MemberView>>,
+    /// Which certificates are loaded, and what is wrong with others.
     pub tls: watch::Receiver<TlsView>,
 }
 
 /// What flags and the environment settle for the process's life.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Who may do what.
     pub policy: Policy,
     /// Names we go by beside the hosts of the advertise URLs: `--etcd-server-name`, the pod's host name.
     pub host_names: Vec<String>,
@@ -104,8 +108,11 @@ pub struct Api {
 /// What a request knows of the connection it came by.
 #[derive(Debug)]
 pub struct Connection {
+    /// Who is at the other end, as it was settled when the connection began.
     pub admission: Admission,
+    /// When something last moved on it.
     pub activity: Arc<Activity>,
+    /// Whether all that was written has reached the kernel.
     pub flushed: Arc<Flushed>,
 }
 

@@ -49,7 +49,9 @@ const LAST_NOTIFICATIONS: Duration = Duration::from_millis(500);
 /// Why the process cannot begin, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
+    /// What the process ends with.
     pub code: ExitCode,
+    /// For people: what was tried, on what, what to do.
     pub detail: String,
 }
 

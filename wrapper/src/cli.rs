@@ -22,6 +22,7 @@ pub const SERVER: &str = "start-etcd";
 /// What the process was asked to do.
 #[derive(Clone, Debug)]
 pub enum Invocation {
+    /// Run the server.
     Start(Box<StartFlags>),
     /// Ask a wrapper, or look at what it left behind.
     Client(Box<ClientVerb>),

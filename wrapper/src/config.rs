@@ -33,41 +33,58 @@ pub const MAX_POSTED_BYTES: usize = 1 << 20;
 /// A checked configuration: the bytes as served, posted or read, and what the wrapper needs to know of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EtcdConfig {
+    /// As served, read or posted; what etcd is given.
     pub bytes: Bytes,
     /// `sha256:` + hex of `bytes`.
     pub digest: String,
+    /// The member's name.
     pub name: String,
+    /// As written in the file.
     pub data_dir: PathBuf,
     /// Absolute URLs as written, split at commas.
     pub listen_client_urls: Vec<String>,
     /// Where etcd serves `/metrics` and `/health` instead of at the client URLs; usually empty.
     pub listen_client_http_urls: Vec<String>,
+    /// As written, one by one.
     pub listen_peer_urls: Vec<String>,
+    /// As written, one by one.
     pub advertise_client_urls: Vec<String>,
+    /// As written, one by one.
     pub advertise_peer_urls: Vec<String>,
     /// (name, peer URL) pairs.
     pub initial_cluster: Vec<(String, String)>,
+    /// `client-transport-security`.
     pub client_tls: TlsSection,
+    /// `peer-transport-security`.
     pub peer_tls: TlsSection,
     /// Bytes; 0 or absent is etcd's default, 2 GiB; `u64::MAX` where a negative number switches the quota off.
     pub quota_backend_bytes: u64,
     /// etcd's default, 1 s, where the key is absent or 0.
     pub election_timeout: Duration,
+    /// An end may lose what was acknowledged: no marker then.
     pub unsafe_no_fsync: bool,
+    /// Cuts the cluster down to this member, each time it is started so.
     pub force_new_cluster: bool,
 }
 
 /// `client-transport-security` or `peer-transport-security`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TlsSection {
+    /// Served to others; PEM.
     pub cert_file: Option<PathBuf>,
+    /// Of `cert_file`.
     pub key_file: Option<PathBuf>,
     /// `client-cert-file` and `client-key-file`: what etcd itself shows as a client, where that differs.
     pub client_cert_file: Option<PathBuf>,
+    /// Of `client_cert_file`.
     pub client_key_file: Option<PathBuf>,
+    /// Verifies who comes.
     pub trusted_ca_file: Option<PathBuf>,
+    /// Who comes must show a certificate.
     pub client_cert_auth: bool,
+    /// etcd signs its own certificate; nobody can verify it.
     pub auto_tls: bool,
+    /// Of peers' certificates; a key of the file from etcd 3.6 on only.
     pub skip_client_san_verification: bool,
 }
 
@@ -131,6 +148,7 @@ impl fmt::Display for Problem {
 /// A configuration that must not be given to etcd. Holds the first problems, at least one; displays in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
+    /// At least one, each with its pointer.
     pub problems: Vec<Problem>,
 }
 

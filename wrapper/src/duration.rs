@@ -13,14 +13,19 @@ pub struct GoDuration(i64);
 /// Why a text is no duration; reads well after the text itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
+    /// Not a duration at all.
     #[error("{0:?} is not a duration: write a number with a unit, such as 300ms, 1.5h or 2m0s")]
     Invalid(String),
+    /// A number without a unit; only `0` may.
     #[error("{0:?} is not a duration: a unit is missing (ns, us, ms, s, m, h)")]
     MissingUnit(String),
+    /// A unit that Go does not know.
     #[error("{0:?} is not a duration: unknown unit {1:?} (ns, us, ms, s, m, h)")]
     UnknownUnit(String, String),
+    /// More than an `int64` of nanoseconds holds.
     #[error("{0:?} is too long for a duration (about 292 years)")]
     Overflow(String),
+    /// Below zero where that makes no sense.
     #[error("{0} is negative")]
     Negative(GoDuration),
 }
@@ -34,6 +39,7 @@ impl GoDuration {
         Self(nanos)
     }
 
+    /// Nanoseconds, as Go counts them; may be negative.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }

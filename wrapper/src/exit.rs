@@ -15,10 +15,13 @@ pub enum ExitCode {
     Forced,
     /// Any failure that has no code of its own.
     Failed,
+    /// 2: the command line cannot be meant.
     Usage,
+    /// 3: the port could not be bound.
     BindFailed,
     /// etcd ended though nobody had asked, or was asked and ended in another unclean way.
     EtcdEnded,
+    /// 11: too many ends within ten minutes.
     CrashBudget,
     /// Bootstrap or config failed for good.
     BootstrapFailed,

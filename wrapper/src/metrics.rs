@@ -91,6 +91,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// All at zero.
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("etcd_wrapper");
         let requests = Family::<RequestLabels, Counter>::default();

@@ -25,6 +25,7 @@ const QUEUE_BYTES: usize = 1 << 20;
 /// `--log-format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
+    /// One object a line.
     #[default]
     Json,
     /// For people; coloured on a terminal.
@@ -34,8 +35,10 @@ pub enum Format {
 /// Logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
+    /// The writer's thread cannot be started.
     #[error("start the log's writer: {0}")]
     Thread(io::Error),
+    /// A process has one log.
     #[error("the log has been set up before")]
     Twice,
 }

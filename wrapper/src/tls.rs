@@ -21,6 +21,7 @@ use crate::supervise::view::Warning;
 pub struct CertificateView {
     /// Bounded label: `server`, `peer`, `client`, `client_ca`, `peer_ca`, `sidecar_ca`.
     pub name: &'static str,
+    /// Of its file.
     pub path: PathBuf,
     /// Earliest end of validity in the file.
     pub not_after: SystemTime,
@@ -29,8 +30,11 @@ pub struct CertificateView {
 /// What the TLS stage tells: one writer (tls.rs), many readers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsView {
+    /// Of every file in use.
     pub certificates: Vec<CertificateView>,
+    /// Since the process began.
     pub reloads_ok: u64,
+    /// Since the process began.
     pub reloads_failed: u64,
     /// `certificate_expires`, `restart_needed`, and pairs that would not load.
     pub warnings: Vec<Warning>,

@@ -25,6 +25,6 @@ pub use self::stage::Stage;
 
 /// The messages of etcd's API that the double answers; the client side is for tests.
 pub mod proto {
-    #![expect(clippy::allow_attributes, reason = "generated code")]
+    #![expect(clippy::allow_attributes, missing_docs, reason = "generated code")]
     tonic::include_proto!("etcdserverpb");
 }

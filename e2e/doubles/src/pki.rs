@@ -34,20 +34,25 @@ pub struct Leaf {
 /// A certificate with its key, as PEM text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
+    /// The leaf.
     pub cert_pem: String,
+    /// Of the leaf.
     pub key_pem: String,
 }
 
 /// Where a pair was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairFiles {
+    /// PEM.
     pub cert: PathBuf,
+    /// PEM.
     pub key: PathBuf,
 }
 
 /// Contents for a PEM file that nobody can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
+    /// A file without a byte.
     Empty,
     /// Text without any PEM section.
     Garbage,
@@ -62,8 +67,11 @@ pub enum Flaw {
 /// The folders of a druid pod: one authority each for clients, peers and the sidecar.
 #[derive(Debug)]
 pub struct PodPki {
+    /// Signs etcd's server and its clients.
     pub client_ca: Authority,
+    /// Signs peers.
     pub peer_ca: Authority,
+    /// Signs the sidecar.
     pub sidecar_ca: Authority,
     /// `ssl/ca/bundle.crt`
     pub client_ca_file: PathBuf,
@@ -157,6 +165,7 @@ impl Leaf {
         }
     }
 
+    /// In the place of the one it has.
     #[must_use]
     pub fn common_name(mut self, name: &str) -> Self {
         self.common_name = name.into();

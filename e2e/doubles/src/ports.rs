@@ -41,10 +41,12 @@ impl ReservedPort {
         Ok(Self { addr, _socket: socket })
     }
 
+    /// On loopback.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
+    /// 1–65535.
     pub fn port(&self) -> u16 {
         self.addr.port()
     }

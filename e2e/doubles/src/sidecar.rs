@@ -286,6 +286,7 @@ impl Sidecar {
         self.shared.core.status()
     }
 
+    /// From now on, as if it had come to that by itself.
     pub fn set_status(&self, status: Status) {
         self.shared.core.set_status(status);
     }

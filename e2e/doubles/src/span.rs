@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Span(pub Duration);
 
 impl Span {
+    /// No time at all.
     pub const ZERO: Self = Self(Duration::ZERO);
 }
 

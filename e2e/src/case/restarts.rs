@@ -8,7 +8,9 @@ use std::sync::{Mutex, PoisonError};
 /// How many restarts were announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
+    /// Restarts that must have happened.
     pub at_least: u32,
+    /// Restarts that may have happened.
     pub at_most: u32,
 }
 

@@ -32,10 +32,13 @@ pub struct Etcd {
 /// One condition of the Etcd's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
+    /// Of the condition.
     pub name: String,
     /// `True`, `False`, `Unknown`, `Progressing`, …
     pub status: String,
+    /// One word.
     pub reason: String,
+    /// For people.
     pub message: String,
 }
 
@@ -56,10 +59,12 @@ impl Etcd {
         Ok(etcd)
     }
 
+    /// Of the Etcd; pods are called `NAME-0` and so on.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
+    /// Whose it is.
     pub fn case(&self) -> &Case {
         &self.case
     }
@@ -94,6 +99,7 @@ impl Etcd {
         Member::new(self, &format!("{}-{place}", self.spec.name))
     }
 
+    /// All that its spec asks for, in their order.
     pub fn members(&self) -> Vec<Member> {
         (0..self.spec.replicas).map(|place| self.member(place)).collect()
     }

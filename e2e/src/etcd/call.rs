@@ -44,6 +44,7 @@ pub struct Trouble {
     pub call: &'static str,
     /// The other end, as its connector names it.
     pub place: String,
+    /// For people.
     pub why: String,
 }
 
@@ -195,6 +196,7 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
 }
 
 impl CallError {
+    /// What kind of failure.
     pub fn trouble(&self) -> &Trouble {
         match self {
             Self::Failed(trouble) | Self::Unknown(trouble) => trouble,

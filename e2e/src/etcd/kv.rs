@@ -14,8 +14,11 @@ use super::proto::{
 /// A key's value and the revision of the write that made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// Any bytes.
     pub key: Vec<u8>,
+    /// Any bytes.
     pub value: Vec<u8>,
+    /// Of the last change of this key.
     pub mod_revision: i64,
 }
 
@@ -40,9 +43,11 @@ pub struct Deleted {
 /// What a key must be for a swap to happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
+    /// The key is not there.
     Absent,
     /// Last written at this revision.
     Revision(i64),
+    /// The key holds exactly this.
     Value(Vec<u8>),
 }
 
@@ -53,6 +58,7 @@ pub struct Swapped {
     pub written: Option<i64>,
     /// Whatever was there instead, when nothing was written; None for an absent key.
     pub found: Option<Entry>,
+    /// Of the store, not of the key.
     pub store_revision: i64,
 }
 

@@ -11,19 +11,27 @@ use super::proto::{
 /// How a member stands, by its own account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
+    /// The same for all members.
     pub cluster_id: u64,
+    /// Of the member that answered.
     pub member_id: u64,
     /// None: it knows of no leader.
     pub leader_id: Option<u64>,
+    /// Raft term.
     pub term: u64,
+    /// Not a voter yet.
     pub is_learner: bool,
+    /// Of etcd.
     pub version: String,
     /// Of the whole store, as far as this member has applied it.
     pub revision: i64,
+    /// Committed.
     pub raft_index: u64,
+    /// Applied; behind it while the member catches up.
     pub applied_index: u64,
     /// Bytes of the file, and of what is used within it.
     pub db_size: i64,
+    /// Bytes.
     pub db_in_use: i64,
     /// `etcdserver: no leader`, and one text for each alarm.
     pub errors: Vec<String>,
@@ -32,7 +40,9 @@ pub struct Standing {
 /// What an alarm is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Alarm {
+    /// Writes are refused.
     NoSpace,
+    /// A member's data differs from the others'.
     Corrupt,
 }
 

@@ -18,6 +18,7 @@ const STEPS: u64 = 5_000_000;
 /// Why a key cannot have been a register.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
+    /// The one that is no register.
     pub key: String,
     /// One sentence.
     pub what: String,
@@ -25,11 +26,13 @@ pub struct Violation {
     pub table: String,
 }
 
+/// Whether the history can have happened on one linearizable store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Every key was one register, and holds what was last acknowledged.
     Linearizable,
+    /// It cannot have happened so; one for each key at fault.
     Violated(Vec<Violation>),
     /// Nothing can be said, and why.
     Undecided(Vec<String>),
@@ -38,13 +41,17 @@ pub enum Verdict {
 /// A verdict with what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
+    /// The worst of all keys.
     pub verdict: Verdict,
+    /// How many were judged.
     pub keys: usize,
     /// Answered calls that wrote something.
     pub writes: usize,
     /// Answered calls that wrote nothing.
     pub reads: usize,
+    /// Calls that surely did nothing.
     pub failed: usize,
+    /// Calls that may have done something.
     pub unknown: usize,
     /// The longest time without an acknowledged write: microseconds since the run began, from and to.
     pub longest_pause: Option<(u64, u64)>,

@@ -49,8 +49,11 @@ pub struct Args {
 /// Which namespaces stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Keep {
+    /// Whatever comes of it.
     Never,
+    /// Whatever comes of it.
     Always,
+    /// To look at.
     OnFailure,
 }
 
@@ -59,6 +62,7 @@ pub enum Keep {
 pub struct Shard {
     /// From 1.
     pub part: u64,
+    /// Into how many parts the table is cut.
     pub parts: u64,
 }
 

@@ -13,7 +13,9 @@ use crate::history::{Answer, Call, Seen};
 /// How often each kind of call is made, in proportion to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
+    /// Weight of reads.
     pub read: u32,
+    /// Weight of writes.
     pub put: u32,
     /// Writes a new value over the one last seen.
     pub swap: u32,

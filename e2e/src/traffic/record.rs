@@ -22,7 +22,9 @@ pub struct Progress {
     pub writes: u64,
     /// Answered calls that wrote nothing: reads, and swaps of what was not as expected.
     pub reads: u64,
+    /// Calls that surely did nothing.
     pub failed: u64,
+    /// Calls that may have done something.
     pub unknown: u64,
     /// Answers of each member.
     pub by_member: BTreeMap<String, u64>,

@@ -14,19 +14,24 @@ use super::problem::{Code, Problem};
 /// What the first byte of a connection said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
+    /// HTTP.
     Plain,
+    /// HTTPS, with or without a client certificate.
     Tls,
 }
 
 /// What was settled when the connection was accepted; it stays so until the connection closes.
 #[derive(Clone, Debug)]
 pub struct Admission {
+    /// The address that the connection came from.
     pub peer: SocketAddr,
+    /// How it is spoken.
     pub scheme: Scheme,
     /// etcd's own server certificate was loaded then; false: the self-signed one of the start.
     pub etcd_certificate: bool,
     /// The config names a client CA, but it cannot be read.
     pub trust_not_loaded: bool,
+    /// What its client certificate proves.
     pub identity: ClientIdentity,
 }
 
@@ -48,7 +53,9 @@ pub enum Class {
     Probe,
     /// Anybody, by the scheme in force.
     Open,
+    /// Documents of `/v1`.
     Read,
+    /// Verbs, and whatever changes something.
     Control,
     /// `POST /stop`: control, or what `--allow-remote-stop` makes of it.
     Stop,
@@ -57,8 +64,11 @@ pub enum Class {
 /// What a caller may do, in rising order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
+    /// Whoever reaches the port.
     Open,
+    /// May read documents.
     Read,
+    /// May also change things.
     Control,
 }
 

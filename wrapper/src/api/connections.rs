@@ -28,6 +28,7 @@ pub struct Activity {
 }
 
 impl Activity {
+    /// Something moved at `now`.
     pub fn new(now: Instant) -> Self {
         Self {
             opened: now,

@@ -26,9 +26,13 @@ pub(super) const STREAMS: usize = 32;
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
+    /// Who leads, and whether we do.
     Leader,
+    /// Phase, intent or generation.
     Phase,
+    /// Ready or not, checks, override.
     Readiness,
+    /// The verbs' operations.
     Operation,
 }
 
@@ -52,12 +56,15 @@ impl Topic {
 pub struct Topics([bool; Topic::ALL.len()]);
 
 impl Topics {
+    /// Every topic.
     pub const ALL: Self = Self([true; Topic::ALL.len()]);
 
+    /// Whether this one is asked for.
     pub fn contains(self, topic: Topic) -> bool {
         self.0[topic as usize]
     }
 
+    /// Those that are asked for, in the order of their words.
     pub fn iter(self) -> impl Iterator<Item = Topic> {
         Topic::ALL.into_iter().filter(move |topic| self.contains(*topic))
     }

@@ -60,6 +60,7 @@ pub struct Watched<S> {
 }
 
 impl<S> Watched<S> {
+    /// Tells `flushed` of writes and `activity` of every move.
     pub fn new(stream: S, flushed: Arc<Flushed>, activity: Arc<Activity>) -> Self {
         Self { stream, flushed, activity }
     }

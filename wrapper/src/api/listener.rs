@@ -42,7 +42,9 @@ const TLS_HANDSHAKE: u8 = 0x16;
     "bind the HTTP port at {address}: {source}; is another etcd-wrapper running here? see --etcd-wrapper-port, --listen-address"
 )]
 pub struct BindError {
+    /// Where it was tried last.
     pub address: SocketAddr,
+    /// The kernel's answer.
     pub source: io::Error,
 }
 
@@ -129,6 +131,7 @@ pub struct ServerTls {
     pub etcd_certificate: bool,
     /// The config names a client CA, but it cannot be read.
     pub trust_not_loaded: bool,
+    /// Makes of a client's chain what it proves.
     pub classify: Arc<Classify>,
 }
 

@@ -13,15 +13,19 @@ use hyper::body::{Frame, SizeHint};
 
 /// See the module's head.
 pub enum Body {
+    /// All of it is there.
     Whole(Full<Bytes>),
+    /// Comes as it is made.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
 
 impl Body {
+    /// A whole body.
     pub fn new(bytes: Bytes) -> Self {
         Self::Whole(Full::new(bytes))
     }
 
+    /// Bytes as they come; ends with the stream.
     pub fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self::Stream(Box::pin(stream))
     }

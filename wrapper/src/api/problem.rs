@@ -12,35 +12,65 @@ use super::wire::{self, FieldError};
 /// Codes of refusals, the supervisor's and the API's own. Stable: clients match on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
+    /// The request is malformed: 400.
     BadRequest,
+    /// A field or parameter is not known: 400, with a suggestion.
     UnknownField,
+    /// A verified client certificate is needed: 401.
     CertificateRequired,
+    /// The caller may not do this: 403.
     Forbidden,
+    /// It is served over TLS only: 403.
     TlsRequired,
+    /// No server certificate is loaded, plain HTTP serves: 403.
     NoServerCertificate,
+    /// There is no such thing: 404.
     NotFound,
+    /// Not by this method: 405, with `Allow`.
     MethodNotAllowed,
+    /// Another operation is running: 409.
     OperationInProgress,
+    /// The sidecar works on the data directory, or may: 409.
     InitializationInProgress,
+    /// etcd runs with another configuration: 409.
     ConfigDiffers,
+    /// `force-new-cluster` would cut the cluster again: 409.
     ConfigNotRepeatable,
+    /// Another owner holds the override or the directory: 409.
     OverrideHeld,
+    /// The verb needs a living etcd: 409.
     NotRunning,
+    /// The healthy voters left would be no quorum: 409.
     WouldBreakQuorum,
+    /// What the guard must know cannot be known: 409.
     GuardUnknown,
+    /// etcd is of another generation: 412.
     GenerationMismatch,
+    /// The body is longer than what is taken: 413.
     TooLarge,
+    /// The body is of another type than what is taken: 415.
     UnsupportedMediaType,
+    /// The configuration cannot be given to etcd: 422, with pointers.
     ConfigInvalid,
+    /// A file that the configuration names cannot be read: 422.
     FileUnreadable,
+    /// The data directory does not pass its guard: 422.
     DataDirRefused,
+    /// No other voter could lead: 422.
     NoCandidate,
+    /// A value is out of its range: 422.
     InvalidValue,
+    /// As many wait already as may: 429.
     TooManyStreams,
+    /// The process is about to end: 503, with `Retry-After`.
     ShuttingDown,
+    /// The sidecar does not answer, or not usefully: 503.
     SidecarUnavailable,
+    /// The client CA cannot be read, so nobody can be verified: 503.
     TrustNotLoaded,
+    /// The cluster has none: 503.
     NoLeader,
+    /// Leadership could not be proved in time: 504.
     ConfirmTimeout,
     /// Not a refusal: an operation that was taken and came to nothing for a reason below us.
     Failed,
@@ -49,8 +79,11 @@ pub enum Code {
 /// What a code stands for on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meaning {
+    /// Stable snake case; clients match on it.
     pub code: &'static str,
+    /// Of the answer: 4xx or 5xx.
     pub status: u16,
+    /// The same for every problem of this code.
     pub title: &'static str,
     /// The same request may succeed later without anybody changing it.
     pub retryable: bool,
@@ -92,6 +125,7 @@ impl Code {
         Self::Failed,
     ];
 
+    /// Word, status, title, and whether trying again makes sense.
     pub fn meaning(self) -> Meaning {
         let (code, status, title, retryable) = match self {
             Self::BadRequest => ("bad_request", 400, "The request is malformed", false),
@@ -169,17 +203,21 @@ impl From<command::Code> for Code {
 /// A refusal on its way to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
+    /// What kind of problem it is.
     pub code: Code,
     /// For people: what was asked, on what, what to do.
     pub detail: String,
+    /// Single faults of the request, for configurations and parameters.
     pub errors: Vec<FieldError>,
 }
 
 impl Problem {
+    /// A problem of this kind; `detail` is for people.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), errors: Vec::new() }
     }
 
+    /// Of the answer.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.meaning().status).expect("every code has a valid status")
     }

@@ -33,6 +33,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// What the publisher knows beyond the views.
 #[derive(Debug)]
 pub struct Published {
+    /// Positions and times that the views themselves do not hold.
     pub marks: Marks,
     /// The index at which leadership changed last; a long-poll on it waits for this one.
     pub leader_index: u64,

@@ -11,30 +11,50 @@ use super::auth::Class;
 /// What is asked for, once path and method are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
+    /// `/readyz`
     Readyz,
+    /// `/readyz/{check}`
     ReadyzCheck,
+    /// `/livez`
     Livez,
+    /// `/startupz`
     Startupz,
+    /// `/metrics`
     Metrics,
+    /// `/stop`
     Stop,
+    /// `/v1/status`
     Status,
+    /// `/v1/leader`
     Leader,
+    /// `/v1/events`
     Events,
+    /// `/v1/readiness`, read.
     Readiness,
+    /// `/v1/readiness`, changed.
     SetReadiness,
+    /// `/v1/etcd/…`: a verb that makes an operation.
     Operate(OperationKind),
+    /// `/v1/operations/{id}`
     Operation,
+    /// `/v1/config/validate`
     ValidateConfig,
+    /// `/v1/version`
     Version,
+    /// `/v1/openapi.json`
     OpenApi,
 }
 
+/// One row of the table of routes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Route {
+    /// `GET` answers `HEAD` too.
     pub method: Method,
     /// A last segment in braces takes one segment, whatever it says. Also the metric's `route` label.
     pub template: &'static str,
+    /// What a caller needs.
     pub class: Class,
+    /// What serves it.
     pub endpoint: Endpoint,
 }
 
@@ -78,6 +98,7 @@ pub enum Found<'a> {
     Route(&'static Route, &'a str),
     /// The path exists under other methods.
     OtherMethods(&'static Route),
+    /// No route has this path: 404.
     Nothing,
 }
 

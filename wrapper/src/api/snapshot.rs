@@ -20,7 +20,9 @@ use super::{warnings, wire};
 /// Both clocks, read once for a whole document.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
+    /// For ages.
     pub instant: Instant,
+    /// For what is shown.
     pub wall: SystemTime,
 }
 
@@ -34,11 +36,17 @@ impl Now {
 /// What only the history of the views can tell; kept by the publisher.
 #[derive(Clone, Debug)]
 pub struct Marks {
+    /// Of the newest change.
     pub index: u64,
+    /// As it was last judged.
     pub ready: bool,
+    /// Since when it is so.
     pub ready_since: SystemTime,
+    /// Since when leadership is what it is.
     pub leader_since: SystemTime,
+    /// Those that stand, with their beginnings.
     pub warnings: Vec<Warning>,
+    /// None: it cannot be looked at.
     pub volume: Option<Volume>,
 }
 

@@ -24,11 +24,13 @@ const CONFIG_QUICK: Duration = Duration::from_secs(45);
 /// One answered call.
 #[derive(Debug)]
 pub struct Answered {
+    /// For the machine.
     pub reply: Reply,
     /// The error in words, where it was none of the answers asked for.
     pub said: Option<String>,
     /// Bounded label for metrics.
     pub outcome: &'static str,
+    /// The whole of what the plan stands for, when one came.
     pub config: Option<Arc<EtcdConfig>>,
 }
 

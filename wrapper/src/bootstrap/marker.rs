@@ -19,7 +19,9 @@ const LONGEST: usize = 64;
 /// Words of a clean end, the same as Go's, so that both images can replace each other on one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Word {
+    /// After SIGTERM or `/stop`.
     Terminated,
+    /// After SIGINT.
     Interrupt,
 }
 

@@ -32,8 +32,10 @@ const LONGEST_WORD: usize = 4 * 1024;
 /// Why a client cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SidecarError {
+    /// Neither a host name nor an address.
     #[error("sidecar address {0:?} is neither a host name nor an IP address")]
     Address(String),
+    /// The CA bundle cannot be used.
     #[error("sidecar CA: {0}")]
     Ca(#[from] TlsFileError),
 }

@@ -90,15 +90,18 @@ pub enum Output {
     Json,
 }
 
+/// Of every verb that only asks.
 #[derive(Clone, Debug, Args)]
 pub struct Read {
     /// How to show it
     #[arg(short, long, default_value = "table", value_name = "FORMAT")]
     pub output: Output,
+    /// Where the server is, and how to be somebody.
     #[command(flatten)]
     pub reach: Reach,
 }
 
+/// Of `leader`.
 #[derive(Clone, Debug, Args)]
 pub struct Leader {
     /// Go on, and print a line at each change
@@ -107,15 +110,18 @@ pub struct Leader {
     /// Have the server confirm it by a read that needs a quorum
     #[arg(long, conflicts_with = "watch")]
     pub confirm: bool,
+    /// Of every verb that only asks.
     #[command(flatten)]
     pub read: Read,
 }
 
+/// Of `events`.
 #[derive(Clone, Debug, Args)]
 pub struct Events {
     /// Only these: leader, phase, readiness, operation [default: all]
     #[arg(long, value_name = "TOPIC", value_delimiter = ',')]
     pub topics: Vec<String>,
+    /// Of every verb that only asks.
     #[command(flatten)]
     pub read: Read,
 }
@@ -138,10 +144,12 @@ pub struct Ready {
     /// End the override, ready or unready: the member's own checks count again
     #[arg(long, conflicts_with_all = ["ttl", "reason"])]
     pub clear: bool,
+    /// Of every verb that only asks.
     #[command(flatten)]
     pub read: Read,
 }
 
+/// Of `unready`.
 #[derive(Clone, Debug, Args)]
 pub struct Unready {
     /// Who says so
@@ -156,6 +164,7 @@ pub struct Unready {
     /// Take the override from another owner
     #[arg(long)]
     pub force: bool,
+    /// Of every verb that only asks.
     #[command(flatten)]
     pub read: Read,
 }
@@ -166,10 +175,12 @@ pub struct Operate {
     /// Wait for the end of the operation, at most 5m [default: only until it is accepted]
     #[arg(long, value_name = "DURATION", value_parser = wait)]
     pub wait: Option<Duration>,
+    /// Of every verb that only asks.
     #[command(flatten)]
     pub read: Read,
 }
 
+/// Of `start`.
 #[derive(Clone, Debug, Args)]
 pub struct Start {
     /// Start with this etcd configuration; - reads it from stdin [default: the sidecar's]
@@ -193,6 +204,7 @@ pub struct Start {
     /// Only if etcd is of this generation
     #[arg(long, value_name = "NUMBER")]
     pub if_generation: Option<u64>,
+    /// Of every verb that makes an operation.
     #[command(flatten)]
     pub operate: Operate,
 }
@@ -220,6 +232,7 @@ pub struct Ending {
     pub if_generation: Option<u64>,
 }
 
+/// Of `stop`.
 #[derive(Clone, Debug, Args)]
 pub struct Stop {
     /// Leave the hold file: etcd stays down beyond this process
@@ -228,12 +241,15 @@ pub struct Stop {
     /// Whose hold it is
     #[arg(long, value_name = "NAME", requires = "hold")]
     pub owner: Option<String>,
+    /// How etcd is to end.
     #[command(flatten)]
     pub ending: Ending,
+    /// Of every verb that makes an operation.
     #[command(flatten)]
     pub operate: Operate,
 }
 
+/// Of `restart`.
 #[derive(Clone, Debug, Args)]
 pub struct Restart {
     /// With the same configuration, or the sidecar's newest [default: the newest, unless it was posted]
@@ -242,18 +258,23 @@ pub struct Restart {
     /// Validation of the data directory in between: auto, none, sanity, full
     #[arg(long, value_name = "MODE", value_parser = ["auto", "none", "sanity", "full"])]
     pub validation: Option<String>,
+    /// How etcd is to end.
     #[command(flatten)]
     pub ending: Ending,
+    /// Of every verb that makes an operation.
     #[command(flatten)]
     pub operate: Operate,
 }
 
+/// Of `transfer-leadership`.
 #[derive(Clone, Debug, Args)]
 pub struct Transfer {
+    /// Of every verb that makes an operation.
     #[command(flatten)]
     pub operate: Operate,
 }
 
+/// Of `validate-config`, which asks nobody.
 #[derive(Clone, Debug, Args)]
 pub struct ValidateConfig {
     /// The configuration; - reads it from stdin
@@ -270,15 +291,18 @@ pub struct ValidateConfig {
     pub output: Output,
 }
 
+/// Of `cheatsheet`.
 #[derive(Clone, Debug, Args)]
 pub struct Cheatsheet {
     /// Paths as an ephemeral container sees them, below /proc/PID/root (kubectl debug --target)
     #[arg(long)]
     pub ephemeral: bool,
+    /// Where the server is, and how to be somebody.
     #[command(flatten)]
     pub reach: Reach,
 }
 
+/// Of `history`, which reads a file.
 #[derive(Clone, Debug, Args)]
 pub struct History {
     /// The wrapper's state directory
@@ -289,13 +313,17 @@ pub struct History {
     pub output: Output,
 }
 
+/// Of `report`.
 #[derive(Clone, Debug, Args)]
 pub struct Report {
+    /// Where the server is, and how to be somebody.
     #[command(flatten)]
     pub reach: Reach,
 }
 
+/// Whose completions are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[expect(missing_docs, reason = "clap would print it beside words that say it already")]
 pub enum Shell {
     Bash,
     Fish,

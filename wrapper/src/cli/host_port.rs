@@ -17,16 +17,22 @@ pub struct SidecarAddress {
 /// Why a text is no `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostPortError {
+    /// There is a scheme in front.
     #[error("must be <host>:<port> without a scheme, as in localhost:8080")]
     Scheme,
+    /// There is no port.
     #[error("needs host and port, as in localhost:8080 (an empty host means localhost)")]
     NoPort,
+    /// Brackets that do not belong together.
     #[error("an IPv6 address needs brackets, as in [::1]:8080")]
     Brackets,
+    /// What stands in brackets is no IPv6 address.
     #[error("{0:?} is not an IPv6 address")]
     NotIpv6(String),
+    /// The port is none of 1–65535.
     #[error("{0:?} is not a port between 1 and 65535")]
     Port(String),
+    /// The host is neither a name nor an address.
     #[error("{0:?} is not a host name")]
     Host(String),
 }

@@ -15,9 +15,11 @@ use crate::percent;
 /// Where to POST what changed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NotifyUrl {
+    /// `https`.
     pub tls: bool,
     /// IPv6 without brackets; a port is always there.
     pub address: SidecarAddress,
+    /// Path and query; never logged.
     pub target: PathAndQuery,
     /// `Basic …`, of user and password in the URL.
     pub authorization: Option<HeaderValue>,
@@ -26,12 +28,16 @@ pub struct NotifyUrl {
 /// Why a text is no such URL; says nothing of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotifyUrlError {
+    /// No URL at all.
     #[error("it is no absolute URL, as in http://127.0.0.1:8080/notify")]
     Malformed,
+    /// Neither `http` nor `https`.
     #[error("its scheme is neither http nor https")]
     Scheme,
+    /// The port is none of 1–65535.
     #[error("its port does not lie between 1 and 65535")]
     Port,
+    /// User or password cannot be sent as Basic authorization.
     #[error("its user and password are not percent-encoded text")]
     User,
 }

@@ -22,9 +22,11 @@ pub struct StartFlags {
     pub wrapper_port: u16,
     /// None: all addresses.
     pub listen_address: Option<IpAddr>,
+    /// Who provides the configuration and looks after the data directory.
     pub bootstrap: Bootstrap,
     /// 1–65535.
     pub etcd_client_port: u16,
+    /// What our own client shows to etcd; None: nothing.
     pub etcd_client_pair: Option<ClientPair>,
     /// For SNI and verification only.
     pub etcd_server_name: Option<String>,
@@ -32,15 +34,21 @@ pub struct StartFlags {
     pub etcd_ready_timeout: Option<Duration>,
     /// None: beside our own binary, else on `PATH`.
     pub etcd_path: Option<PathBuf>,
+    /// Start nothing; wait for a `start`.
     pub hold: bool,
+    /// Absolute or as given; holds marker, hold, lock and history.
     pub state_dir: PathBuf,
+    /// From SIGTERM to SIGQUIT, longer than zero.
     pub grace_period: Duration,
+    /// After an end that nobody asked for.
     pub on_etcd_exit: OnEtcdExit,
+    /// A clean `/stop` leaves a marker.
     pub clean_marker_on_stop: bool,
     /// 10 ms – 10 s.
     pub status_interval: Duration,
     /// 10 ms – 5 s: a read may take 5 s more, and at an age of 10 s a success no longer counts.
     pub readiness_interval: Duration,
+    /// Anybody may `/stop`.
     pub allow_remote_stop: bool,
     /// Loopback callers have rights of their own.
     pub control_loopback: bool,
@@ -50,20 +58,25 @@ pub struct StartFlags {
     pub notify: Vec<NotifyUrl>,
     /// Whom those with https are verified against; there when there is one.
     pub notify_ca: Option<PathBuf>,
+    /// Levels by module.
     pub log_filter: Targets,
+    /// How a line is written.
     pub log_format: LogFormat,
 }
 
 /// Who provides the configuration and looks after the data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bootstrap {
+    /// The sidecar does both.
     Sidecar(SidecarFlags),
     /// `--etcd-config-file`: stand-alone, no sidecar.
     File(PathBuf),
 }
 
+/// How to reach the sidecar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SidecarFlags {
+    /// Host and port; an empty host is localhost already.
     pub address: SidecarAddress,
     /// Some: talk TLS and trust this bundle; None: plain HTTP.
     pub ca: Option<PathBuf>,
@@ -72,10 +85,13 @@ pub struct SidecarFlags {
 /// Certificate and key of the wrapper's own etcd client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientPair {
+    /// PEM, the leaf first.
     pub cert: PathBuf,
+    /// PEM.
     pub key: PathBuf,
 }
 
+/// What follows an end of etcd that nobody asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnEtcdExit {
     /// The process exits, whoever runs the container starts it again
@@ -84,9 +100,12 @@ pub enum OnEtcdExit {
     Restart,
 }
 
+/// How a line of the log is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
+    /// One object a line.
     Json,
+    /// For people.
     Text,
 }
 

@@ -13,11 +13,13 @@ use super::{ConfigError, EtcdConfig, EtcdVersion};
 pub struct ClientEndpoint {
     /// `https` or `unixs`.
     pub tls: bool,
+    /// Where to connect.
     pub address: Address,
     /// False: no listen URL has the port of `--etcd-client-port`, and this one's own is used. Worth a warning.
     pub has_flags_port: bool,
 }
 
+/// Of a listener on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// Never a wildcard address, never port 0.

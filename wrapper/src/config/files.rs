@@ -12,11 +12,15 @@ use super::{ConfigError, EtcdConfig, Problem, TlsSection};
 /// What a file is to etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileRole {
+    /// A server certificate.
     Cert,
+    /// Its key.
     Key,
     /// What etcd shows as a client, where that differs.
     ClientCert,
+    /// The key of a client certificate.
     ClientKey,
+    /// A bundle of authorities.
     TrustedCa,
 }
 
@@ -38,7 +42,9 @@ impl FileRole {
 pub struct NamedFile {
     /// `client-transport-security` or `peer-transport-security`.
     pub section: &'static str,
+    /// What etcd uses it for.
     pub role: FileRole,
+    /// As written in the file.
     pub path: PathBuf,
 }
 

@@ -6,8 +6,11 @@
 /// A version of etcd, as far as it decides about keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EtcdVersion {
+    /// 3.
     pub major: u16,
+    /// The line: 4 to 7 are known.
     pub minor: u16,
+    /// Within the line.
     pub patch: u16,
 }
 

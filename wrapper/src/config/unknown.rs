@@ -14,6 +14,7 @@ use super::{EtcdConfig, short};
 pub struct UnknownKey {
     /// JSON pointer to the key.
     pub pointer: String,
+    /// The key's name, as written.
     pub key: String,
     /// A key that this etcd does know and that looks meant.
     pub suggestion: Option<&'static str>,

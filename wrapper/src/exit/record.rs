@@ -25,14 +25,21 @@ pub const TERMINATION_LOG: &str = "/dev/termination-log";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExitRecord {
+    /// RFC 3339, UTC.
     pub time: String,
+    /// The process's exit code.
     pub code: u8,
+    /// A stable word (api.md §7).
     pub cause: String,
+    /// In which the end began.
     pub phase: String,
+    /// Of the last etcd; 0: none was started.
     pub generation: u64,
+    /// Of the process, as Go spells durations.
     pub uptime: String,
     /// Null: no etcd was started by this process.
     pub etcd: Option<EtcdEnd>,
+    /// For people: what helps.
     pub hint: String,
 }
 
@@ -40,10 +47,13 @@ pub struct ExitRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdEnd {
+    /// None: a signal ended it.
     pub exit_code: Option<i32>,
     /// E.g. `SIGKILL`.
     pub signal: Option<String>,
+    /// Somebody had asked for this end.
     pub requested: bool,
+    /// READY had come from that very process.
     pub ready_seen: bool,
 }
 
@@ -61,12 +71,15 @@ impl EtcdEnd {
 /// What the state machine knows at the end.
 #[derive(Clone, Debug)]
 pub struct End {
+    /// What the process ends with.
     pub code: ExitCode,
     /// The phase before `exiting`.
     pub phase: Phase,
+    /// Of the last etcd; 0: none was started.
     pub generation: u64,
     /// Of this process.
     pub uptime: Duration,
+    /// How the last etcd ended; None: none was started.
     pub etcd: Option<EtcdEnd>,
     /// An error worth showing; it goes before the code's own hint.
     pub error: Option<String>,

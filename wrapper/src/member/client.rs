@@ -52,8 +52,10 @@ pub enum CallError {
     /// An election goes on; the call is worth repeating at once.
     #[error("{0}")]
     Election(String),
+    /// No answer within this time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
+    /// gRPC's code and message.
     #[error("{0}")]
     Failed(String),
 }
@@ -61,23 +63,32 @@ pub enum CallError {
 /// One answer of Maintenance.Status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusAnswer {
+    /// Of the member that answered.
     pub member_id: u64,
     /// None: no leader.
     pub leader_id: Option<u64>,
+    /// Raft term.
     pub term: u64,
+    /// Not a voter yet.
     pub is_learner: bool,
+    /// Of the etcd that answered.
     pub version: String,
+    /// Bytes allocated.
     pub db_size: u64,
+    /// Bytes in use; the rest a defragmentation frees.
     pub db_in_use: u64,
     /// Told from 3.6 on.
     pub db_quota: Option<u64>,
+    /// Which stand.
     pub alarms: Alarms,
 }
 
 /// One answer of MemberList, and who gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Members {
+    /// Of the member that answered.
     pub self_id: u64,
+    /// All members, ours among them.
     pub peers: Vec<Peer>,
 }
 

@@ -23,7 +23,9 @@ const OPEN_LIMIT: Duration = Duration::from_secs(10);
 /// Where the local etcd listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
+    /// An address of this machine.
     Tcp(SocketAddr),
+    /// A socket's path.
     Unix(PathBuf),
 }
 
@@ -39,6 +41,7 @@ impl fmt::Display for Address {
 /// How to speak TLS to it. ALPN is set here per protocol; what the configuration says of it is ignored.
 #[derive(Clone)]
 pub struct Tls {
+    /// What to trust, and what to show.
     pub config: Arc<ClientConfig>,
     /// SNI and verification.
     pub server_name: ServerName<'static>,
@@ -54,6 +57,7 @@ impl fmt::Debug for Tls {
 /// Everything needed to reach one listener of the local etcd.
 #[derive(Clone, Debug)]
 pub struct Dial {
+    /// Where to connect.
     pub address: Address,
     /// None: plain.
     pub tls: Option<Tls>,
@@ -62,10 +66,25 @@ pub struct Dial {
 /// Why no stream could be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
+    /// No connection.
     #[error("connect {address}: {source}")]
-    Connect { address: Address, source: io::Error },
+    Connect {
+        /// Where.
+        address: Address,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A connection, and no TLS over it.
     #[error("tls handshake with {address} as {name}: {source}")]
-    Handshake { address: Address, name: String, source: io::Error },
+    Handshake {
+        /// Where.
+        address: Address,
+        /// That was to be verified.
+        name: String,
+        /// TLS's answer.
+        source: io::Error,
+    },
+    /// Neither within the limit.
     #[error("connect {0}: no connection within {OPEN_LIMIT:?}")]
     TimedOut(Address),
 }

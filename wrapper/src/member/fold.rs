@@ -29,8 +29,11 @@ pub(super) enum Answer {
 /// When an answer came, and after how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
+    /// For ages.
     pub now: Instant,
+    /// For what is shown.
     pub wall: SystemTime,
+    /// From the question to the answer.
     pub took: Duration,
 }
 
@@ -50,6 +53,7 @@ struct Told {
 /// What is known of one generation.
 #[derive(Debug)]
 pub(super) struct Fold {
+    /// What all answers of this generation come to.
     pub view: MemberView,
     quota: u64,
     told: Option<Told>,

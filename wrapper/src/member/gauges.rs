@@ -12,13 +12,21 @@ const MOST_PEERS: usize = 256;
 /// What the page tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
+    /// `etcd_server_id`.
     pub member_id: Option<u64>,
+    /// `etcd_server_is_leader`.
     pub is_leader: bool,
+    /// `etcd_server_has_leader`.
     pub has_leader: bool,
+    /// `etcd_server_is_learner`; absent in old versions.
     pub is_learner: Option<bool>,
+    /// Of etcd, out of a label.
     pub version: Option<String>,
+    /// Bytes allocated.
     pub db_size: Option<u64>,
+    /// Bytes in use.
     pub db_in_use: Option<u64>,
+    /// Bytes at which etcd refuses writes.
     pub db_quota: Option<u64>,
     /// Ids of the members with which this one has a living peer connection, itself excepted.
     pub active_peers: BTreeSet<u64>,

@@ -15,7 +15,9 @@ const LOOK_LIMIT: Duration = Duration::from_secs(2);
 /// The cluster as the local member sees it at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sight {
+    /// Ours.
     pub self_id: u64,
+    /// All, as the local member lists them.
     pub members: Vec<Peer>,
     /// Members with which it has a living peer connection. A frozen peer counts for up to 5 s.
     pub active: BTreeSet<u64>,
@@ -24,6 +26,7 @@ pub struct Sight {
 /// What a stop of this member would mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// It may go.
     Ok,
     /// 409 `would_break_quorum`.
     WouldBreak(String),

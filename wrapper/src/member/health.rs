@@ -20,6 +20,7 @@ macro_rules! words {
         pub enum $name { $($(#[$variant_doc])* $variant,)* }
 
         impl $name {
+            /// Every word.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The word on the wire.
@@ -33,40 +34,77 @@ macro_rules! words {
 words! {
     /// Is there an etcd?
     Process {
+        /// There is one.
         Alive = "alive",
         /// It ended and nobody had asked for that.
         Dead = "dead",
+        /// None was started, or its end was asked for.
         None = "none",
     }
 }
 
 words! {
     /// Does the local member do its work?
-    Member { Healthy = "healthy", Unresponsive = "unresponsive", Unknown = "unknown", }
+    Member {
+        /// It answers.
+        Healthy = "healthy",
+        /// It runs, and has not answered for a while.
+        Unresponsive = "unresponsive",
+        /// There is none, or it was not asked yet.
+        Unknown = "unknown",
+    }
 }
 
 words! {
     /// Does the cluster, as seen from here, agree on anything?
-    Quorum { Ok = "ok", Lost = "lost", Unknown = "unknown", }
+    Quorum {
+        /// A read through it succeeded a moment ago.
+        Ok = "ok",
+        /// The member answers, and no read through a quorum does.
+        Lost = "lost",
+        /// The member itself does not answer.
+        Unknown = "unknown",
+    }
 }
 
 words! {
-    Role { Leader = "leader", Follower = "follower", Learner = "learner", Unknown = "unknown", }
+    /// What is this member in its cluster?
+    Role {
+        /// It leads.
+        Leader = "leader",
+        /// A voter that follows.
+        Follower = "follower",
+        /// No voter yet.
+        Learner = "learner",
+        /// It has not told.
+        Unknown = "unknown",
+    }
 }
 
 words! {
     /// All of it in one word.
     Diagnosis {
+        /// It serves, and so does the quorum.
         Healthy = "healthy",
+        /// This member is at fault: it ended, or does not answer.
         MemberDown = "member_down",
+        /// This member is not at fault: the others are.
         QuorumLostMemberAlive = "quorum_lost_member_alive",
+        /// It serves no normal requests yet.
         Learner = "learner",
+        /// Reads work, writes are refused.
         AlarmNospace = "alarm_nospace",
+        /// A member has other data than the rest.
         AlarmCorrupt = "alarm_corrupt",
+        /// It has not got there yet.
         Bootstrapping = "bootstrapping",
+        /// A stop has begun.
         Draining = "draining",
+        /// Somebody has to start it.
         Held = "held",
+        /// Somebody stopped it.
         Stopped = "stopped",
+        /// It crashed, and will be started again.
         Backoff = "backoff",
     }
 }
@@ -74,10 +112,15 @@ words! {
 /// `health` of the `Status` document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
+    /// Is there an etcd.
     pub process: Process,
+    /// Does it answer.
     pub member: Member,
+    /// As seen from here.
     pub quorum: Quorum,
+    /// In the cluster.
     pub role: Role,
+    /// All of it in one word.
     pub diagnosis: Diagnosis,
 }
 

@@ -14,21 +14,26 @@ pub const MAX_AGE: Duration = Duration::from_secs(10);
 /// One condition, as shown by `?verbose` and in the `Readiness` document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
+    /// As in `/readyz/<name>`.
     pub name: &'static str,
+    /// It is well.
     pub ok: bool,
     /// Counts for readiness.
     pub required: bool,
     /// When it was looked at; None: never, or a condition that needs no looking.
     pub at: Option<SystemTime>,
+    /// For people; may be empty.
     pub detail: String,
 }
 
 /// The verdict and how it came about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
+    /// All checks that count are well.
     pub ready: bool,
     /// Name of the first required check that failed; the order is that of `checks`.
     pub reason: Option<&'static str>,
+    /// In the order in which they are shown.
     pub checks: Vec<Check>,
 }
 

@@ -29,18 +29,49 @@ pub struct Scraper {
 /// Why a page could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum ScrapeError {
+    /// No connection.
     #[error(transparent)]
     Dial(#[from] DialError),
+    /// A connection, and no HTTP answer.
     #[error("get {path}: {source}")]
-    Http { path: &'static str, source: hyper::Error },
+    Http {
+        /// Of the page.
+        path: &'static str,
+        /// HTTP's.
+        source: hyper::Error,
+    },
+    /// An answer that breaks off.
     #[error("get {path}: {source}")]
-    Body { path: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+    Body {
+        /// Of the page.
+        path: &'static str,
+        /// What broke it off.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An answer other than 200.
     #[error("get {path}: answered {status}")]
-    Refused { path: &'static str, status: StatusCode },
+    Refused {
+        /// Of the page.
+        path: &'static str,
+        /// What came instead.
+        status: StatusCode,
+    },
+    /// A page without what is looked for.
     #[error("get {path}: {source}")]
-    Page { path: &'static str, source: Missing },
+    Page {
+        /// Of the page.
+        path: &'static str,
+        /// What is not there.
+        source: Missing,
+    },
+    /// Not within the limit.
     #[error("get {path}: no answer within {limit:?}")]
-    TimedOut { path: &'static str, limit: Duration },
+    TimedOut {
+        /// Of the page.
+        path: &'static str,
+        /// That was up.
+        limit: Duration,
+    },
 }
 
 impl Scraper {

@@ -41,9 +41,11 @@ pub struct Serial {
 /// What to do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
+    /// It is our turn.
     Go,
     /// Look again; `left` is how long the others must stay as they are (not counting breaks to come).
     Wait {
+        /// Until it may be our turn.
         left: Duration,
     },
     /// The limit ran out; why it never came to a turn.

@@ -13,10 +13,18 @@ pub enum TransferError {
     /// 422 `no_candidate`.
     #[error("no other voter is active")]
     NoCandidate,
+    /// Who could lead cannot be known.
     #[error("look for a voter to lead: {0}")]
     Blind(String),
+    /// etcd refused to hand over to this member.
     #[error("move leadership to member {target:x}: {source}")]
-    Refused { target: u64, source: CallError },
+    Refused {
+        /// The member that was to lead.
+        target: u64,
+        /// etcd's answer.
+        source: CallError,
+    },
+    /// Not handed over within this time.
     #[error("move leadership: not done within {0:?}")]
     TimedOut(Duration),
 }

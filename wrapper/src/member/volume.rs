@@ -12,8 +12,11 @@ const GIB: u64 = 1 << 30;
 /// Bytes and inodes of a file system, as far as an unprivileged process may use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
+    /// For who is not root.
     pub free_bytes: u64,
+    /// Of the file system.
     pub total_bytes: u64,
+    /// For who is not root.
     pub free_inodes: u64,
     /// 0 where the file system does not count them.
     pub total_inodes: u64,

@@ -19,6 +19,7 @@ const NEAR_QUOTA_PERCENT: u64 = 80;
 pub struct Finding {
     /// Stable snake case; part of the API.
     pub code: &'static str,
+    /// For people.
     pub detail: String,
 }
 

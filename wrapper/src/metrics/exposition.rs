@@ -27,10 +27,12 @@ type Label = [(&'static str, &'static str); 1];
 pub enum Format {
     /// Text format 0.0.4.
     Prometheus,
+    /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl Format {
+    /// Of the answer.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => prometheus_text::CONTENT_TYPE,
@@ -42,14 +44,23 @@ impl Format {
 /// What a scrape sees: the snapshots of one moment.
 #[derive(Debug)]
 pub struct Scrape<'a> {
+    /// Readiness, judged for this scrape.
     pub evaluation: Evaluation,
+    /// As `/v1/leader` says.
     pub is_leader: bool,
+    /// The supervisor's view.
     pub core: &'a CoreView,
+    /// The prober's view.
     pub member: &'a MemberView,
+    /// The reloader's view.
     pub tls: &'a TlsView,
+    /// None: it cannot be looked at.
     pub volume: Option<Volume>,
+    /// All that stand.
     pub warnings: &'a [Warning],
+    /// The commit; None: the build was not told one.
     pub revision: Option<&'static str>,
+    /// For ages.
     pub now: Instant,
 }
 

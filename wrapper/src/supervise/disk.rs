@@ -39,13 +39,16 @@ impl Paths {
 /// A job, with the configuration that its plan stands for.
 #[derive(Debug)]
 pub struct Order {
+    /// What to do.
     pub job: Job,
+    /// What the job's plan stands for.
     pub config: Option<Arc<EtcdConfig>>,
 }
 
 /// What came of it.
 #[derive(Debug)]
 pub struct Completion {
+    /// For the machine.
     pub done: Done,
     /// Read from `--etcd-config-file`.
     pub config: Option<Arc<EtcdConfig>>,

@@ -23,6 +23,7 @@ pub struct StateLock {
 /// A process that holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
+    /// Its process.
     pub pid: u32,
     /// Its short name; empty where it cannot be read.
     pub comm: String,
@@ -33,7 +34,12 @@ pub struct Holder {
 pub enum LockError {
     /// Somebody holds it: wait, say so, end nobody.
     #[error("{} is held by {}", .path.display(), describe(.holder.as_ref()))]
-    Held { path: PathBuf, holder: Option<Holder> },
+    Held {
+        /// Of the lock.
+        path: PathBuf,
+        /// None: it cannot be told.
+        holder: Option<Holder>,
+    },
     /// The state directory does not let us: waiting will not help.
     #[error(transparent)]
     File(#[from] FileError),

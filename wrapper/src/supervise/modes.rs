@@ -31,7 +31,9 @@ const DETAILS: usize = 16;
 pub struct Limits {
     /// Levels below the directory. Each holds one descriptor.
     pub depth: usize,
+    /// As many are looked at.
     pub entries: u64,
+    /// As long is spent.
     pub time: Duration,
 }
 

@@ -20,11 +20,17 @@ pub const REMEMBERED: usize = 32;
 /// The living child as the operating system knows it.
 #[derive(Clone, Debug)]
 pub struct Living {
+    /// Counted from 1.
     pub generation: u64,
+    /// etcd's.
     pub pid: u32,
+    /// When it was spawned.
     pub started_at: SystemTime,
+    /// When READY came; None: not yet.
     pub ready_since: Option<SystemTime>,
+    /// What it runs with.
     pub config: Arc<EtcdConfig>,
+    /// Where that came from.
     pub source: ConfigSource,
 }
 
@@ -35,25 +41,35 @@ pub struct Chronicle {
     started_at: SystemTime,
     phase: Phase,
     phase_since: SystemTime,
+    /// Of the binary; None: it has not told.
     pub etcd_version: Option<String>,
+    /// None: no etcd lives.
     pub child: Option<Living>,
+    /// None: none has ended in this process.
     pub last_exit: Option<LastExit>,
+    /// Calls of `initialization/start` by this bootstrap.
     pub rounds: u32,
+    /// The one last asked for.
     pub mode: Option<Mode>,
+    /// The sidecar's own, when last heard.
     pub word: Option<SidecarWord>,
     bootstrap_since: SystemTime,
+    /// What went wrong last.
     pub last_error: Option<String>,
+    /// Which lock somebody else holds, and who that is.
     pub lock_note: Option<String>,
     override_expires: Option<SystemTime>,
     overridden: Option<state::Override>,
     /// Shared with the views: copied only when one of them changes.
     operations: Arc<VecDeque<OperationView>>,
+    /// For `/startupz`.
     pub ready_once: bool,
     warnings: Vec<Warning>,
     data_dir: Option<std::path::PathBuf>,
 }
 
 impl Chronicle {
+    /// Of a process that began at `now`.
     pub fn new(epoch: String, now: SystemTime) -> Self {
         Self {
             epoch,
@@ -86,11 +102,13 @@ impl Chronicle {
         }
     }
 
+    /// An etcd was started.
     pub fn spawned(&mut self, child: Living) {
         self.data_dir = Some(child.config.data_dir.clone());
         self.child = Some(child);
     }
 
+    /// etcd was reaped; `cause` is a stable word (api.md §3).
     pub fn ended(
         &mut self,
         status: ExitStatus,

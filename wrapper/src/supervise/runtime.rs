@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
-use tokio::sync::{Mutex, Notify, broadcast, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
@@ -27,14 +27,16 @@ use crate::config::{self, EtcdConfig};
 use crate::exit::record::EtcdEnd;
 use crate::member::view::MemberView;
 use crate::metrics::Metrics;
-use crate::shutdown::{self, Signals};
+use crate::shutdown;
 
 mod arrivals;
 mod effects;
+mod parts;
 mod reminder;
 
 use arrivals::{child_end, joined, said_ready};
 use effects::{Kind, Question};
+pub use parts::{Ended, Parts};
 use reminder::Reminder;
 
 /// Crashes within this time count against the budget.
@@ -45,39 +47,6 @@ const QUEUE: usize = 64;
 const DISK_LIMIT: Duration = Duration::from_secs(3);
 /// How often the loop turns when nothing happens: what `/livez` looks at.
 const TICK: Duration = Duration::from_secs(1);
-
-/// What a process's supervisor works with.
-#[derive(Debug)]
-pub struct Parts {
-    pub state: State,
-    pub program: std::path::PathBuf,
-    pub paths: Paths,
-    pub sidecar: Option<SidecarClient>,
-    pub signals: Signals,
-    pub requests: mpsc::Receiver<Request>,
-    pub disk: Disk,
-    pub completions: mpsc::UnboundedReceiver<Completion>,
-    pub member: watch::Receiver<Arc<MemberView>>,
-    pub core: watch::Sender<CoreView>,
-    /// Every value of `core`, one by one: what a watch channel passes over is an event too.
-    pub steps: broadcast::Sender<Arc<CoreView>>,
-    pub living: watch::Sender<Option<super::view::Alive>>,
-    pub hangup: Arc<Notify>,
-    pub metrics: Metrics,
-    pub chronicle: Chronicle,
-    /// A task of ours has panicked.
-    pub panicked: Arc<Notify>,
-}
-
-/// How the supervisor ended.
-#[derive(Debug)]
-pub struct Ended {
-    pub exit: Exit,
-    /// The phase before `exiting`.
-    pub phase: Phase,
-    pub generation: u64,
-    pub etcd: Option<EtcdEnd>,
-}
 
 /// The supervisor. Run it on the main thread: the child's parent-death signal belongs to the thread that forks.
 #[derive(Debug)]

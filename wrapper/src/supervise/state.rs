@@ -37,20 +37,33 @@ use super::view::{Intent, Mode, OperationPhase, OverrideMode, SidecarWord};
 /// Everything there is to know. Owned by one task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
+    /// Of the whole life.
     pub settings: Settings,
+    /// What was asked for.
     pub intent: Intent,
+    /// Where it stands.
     pub phase: Phase,
+    /// The one etcd, from spawn to reaping.
     pub child: Option<Child>,
     /// Successful spawns so far.
     pub generation: u64,
+    /// Of a clean end.
     pub marker: Marker,
+    /// The hold file.
     pub hold: Hold,
+    /// Of readiness.
     pub override_: Option<Override>,
+    /// The one that is under way.
     pub op: Option<Op>,
+    /// Number of the next.
     pub next_op: u64,
+    /// The one to the sidecar that is in flight.
     pub call: Option<Call>,
+    /// The one job that is under way.
     pub disk: Option<Job>,
+    /// What a spawn under way starts etcd with.
     pub spawning: Option<Plan>,
+    /// Whether the sidecar may be at work for us.
     pub round: Round,
     /// A `/config` call was given up on: its rewrite may still run in the sidecar.
     pub config_suspect: bool,
@@ -64,12 +77,16 @@ pub struct State {
     pub pausing: bool,
     /// [`Timer::Ready`] runs.
     pub timing_ready: bool,
+    /// A command that waits for a fact.
     pub gate: Option<Gate>,
+    /// Set once the end has begun.
     pub exit: Option<ExitPlan>,
+    /// Everything is done; no event changes anything.
     pub exited: bool,
 }
 
 impl State {
+    /// As it begins, with what lay on the disk.
     pub fn new(settings: Settings, found: Found) -> Self {
         let round = if settings.sidecar { Round::Unheard } else { Round::Ended };
         Self {

@@ -26,16 +26,45 @@ const UNDECODABLE: &str = "its PEM cannot be decoded";
 /// Why a certificate, key or bundle cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsFileError {
+    /// With path, mode, owner and our uid.
     #[error(transparent)]
     Unreadable(#[from] FileError),
+    /// Nothing of this kind in it.
     #[error("{} holds no {what} in PEM form ({facts})", .path.display())]
-    Empty { path: PathBuf, what: &'static str, facts: String },
+    Empty {
+        /// Which.
+        path: PathBuf,
+        /// What should be in it.
+        what: &'static str,
+        /// Size, mode and owner.
+        facts: String,
+    },
+    /// PEM or DER that is none.
     #[error("{} is damaged: {what} ({facts})", .path.display())]
-    Malformed { path: PathBuf, what: &'static str, facts: String },
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// What should be in it.
+        what: &'static str,
+        /// Where it breaks.
+        facts: String,
+    },
+    /// The key is of another certificate.
     #[error("key {} does not belong to certificate {}", .key.display(), .cert.display())]
-    Mismatch { cert: PathBuf, key: PathBuf },
+    Mismatch {
+        /// Of the pair.
+        cert: PathBuf,
+        /// Of the pair.
+        key: PathBuf,
+    },
+    /// A kind of key that our TLS does not know.
     #[error("key {} is of a kind that cannot be used here: {what}; use RSA, ECDSA P-256 or P-384, or Ed25519", .key.display())]
-    Unsupported { key: PathBuf, what: String },
+    Unsupported {
+        /// Which.
+        key: PathBuf,
+        /// What it is.
+        what: String,
+    },
 }
 
 /// What a file held when it was read; equal digests mean equal bytes.
@@ -51,7 +80,9 @@ impl fmt::Debug for Digest {
 /// A file with at least one certificate: a chain that begins with its owner's, or a bundle of authorities.
 #[derive(Clone, Debug)]
 pub struct CertificateFile {
+    /// Where it was read.
     pub path: PathBuf,
+    /// Of its bytes: content decides what is new.
     pub digest: Digest,
     /// In the order of the file, never empty.
     pub certificates: Vec<CertificateDer<'static>>,
@@ -90,9 +121,13 @@ impl CertificateFile {
 /// A certificate chain with its private key.
 #[derive(Clone, Debug)]
 pub struct Pair {
+    /// The leaf first.
     pub certificate: CertificateFile,
+    /// Of its bytes.
     pub key_digest: Digest,
+    /// Where it was read.
     pub key_path: PathBuf,
+    /// Ready to be shown.
     pub certified: Arc<CertifiedKey>,
 }
 

@@ -22,6 +22,7 @@ pub enum ClientTrust {
     Absent,
     /// It names one that was never readable so far.
     NotLoaded,
+    /// Verifies clients' certificates.
     Loaded(Arc<dyn ClientCertVerifier>),
 }
 
@@ -42,7 +43,9 @@ pub enum ClientIdentity {
     None,
     /// One that is not (or, without a CA, cannot be) verified; also one that has expired or is not for clients.
     Unverified,
+    /// One that etcd's client CA signed, for clients, valid now.
     Verified {
+        /// None: it has none.
         cn: Option<String>,
         /// DNS names, IP addresses, e-mail addresses and URIs as text.
         sans: Vec<String>,

@@ -19,6 +19,7 @@ use super::files::{CertificateFile, TlsFileError, malformed};
 /// A file of authorities, each of which can be a trust anchor.
 #[derive(Clone, Debug)]
 pub struct Bundle {
+    /// Its certificates.
     pub file: CertificateFile,
     pub(super) roots: Arc<RootCertStore>,
 }

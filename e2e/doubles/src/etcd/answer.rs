@@ -9,7 +9,9 @@ use crate::span::Span;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Answer {
+    /// Before it answers.
     pub takes: Span,
+    /// None: it answers well.
     pub fails: Option<Failure>,
     /// Never answered; looked at when the call comes.
     pub hangs: bool,
@@ -19,33 +21,45 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
+    /// As with auth on: `user name is empty`.
     UserEmpty,
+    /// As with auth on, for a user without rights.
     PermissionDenied,
+    /// As with auth on, for a token that is none.
     InvalidAuthToken,
     /// "rpc not supported for learner" with the code of 3.5.
     Learner35,
     /// The same with the code of 3.6 and 3.7.
     Learner36,
+    /// As while nobody leads.
     NoLeader,
+    /// As etcd's own limit makes it.
     TimedOut,
+    /// As to MoveLeader of who does not lead.
     NotLeader,
+    /// As to MoveLeader to who cannot lead.
     BadTransferee,
     /// gRPC's code number and a message.
     Other {
+        /// gRPC's number.
         code: i32,
+        /// For people.
         message: String,
     },
 }
 
 impl Answer {
+    /// Never answers.
     pub fn hangs() -> Self {
         Self { hangs: true, ..Self::default() }
     }
 
+    /// Answers with this.
     pub fn fails(failure: Failure) -> Self {
         Self { fails: Some(failure), ..Self::default() }
     }
 
+    /// Answers well, after this time.
     pub fn takes(span: std::time::Duration) -> Self {
         Self { takes: Span(span), ..Self::default() }
     }

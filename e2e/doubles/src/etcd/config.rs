@@ -11,15 +11,23 @@ use serde_json::Value;
 /// What the double needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
+    /// `name`.
     pub name: String,
+    /// `data-dir`.
     pub data_dir: PathBuf,
+    /// `listen-client-urls`, one by one.
     pub listen_client_urls: Vec<String>,
     /// (name, peer URL) pairs.
     pub initial_cluster: Vec<(String, String)>,
+    /// Of the client section.
     pub cert_file: Option<PathBuf>,
+    /// Of the client section.
     pub key_file: Option<PathBuf>,
+    /// Of the client section.
     pub trusted_ca_file: Option<PathBuf>,
+    /// Who comes must show a certificate.
     pub client_cert_auth: bool,
+    /// 0: etcd's default.
     pub quota_backend_bytes: u64,
 }
 

@@ -18,63 +18,83 @@ use super::script::How;
 pub struct Record {
     /// Microseconds since 1970, wall clock.
     pub at_us: u64,
+    /// Whose line it is.
     pub pid: u32,
+    /// What happened to it.
     pub event: Event,
 }
 
+/// What a scripted etcd saw and did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
     /// Called with `--version`.
     VersionAsked {
+        /// The program's name first.
         argv: Vec<String>,
     },
     /// The first event of a generation.
     Started(Box<StartFacts>),
     /// A changed script took effect.
     ScriptRead {
+        /// Of its text.
         digest: String,
     },
     /// Somebody else holds the database; from now on it waits in silence.
     LockWaiting,
+    /// The database's lock is ours.
     LockTaken,
     /// Answers calls at these URLs.
     Serving {
+        /// Of `listen-client-urls`.
         urls: Vec<String>,
     },
     /// A datagram was sent, by this process.
     ReadySent {
+        /// Its pid.
         sender: u32,
     },
     /// `NOTIFY_SOCKET` is missing or takes nothing.
     NotifyFailed {
+        /// The kernel's answer.
         error: String,
     },
     /// Only signals that have a handler by then can be noted.
     Signal {
+        /// As in signal(7).
         number: i32,
     },
-    /// A client connected; `certificate`: it showed one.
+    /// A client connected.
     Connected {
+        /// Of the connection, counted from 1.
         number: u64,
+        /// It speaks TLS.
         tls: bool,
+        /// It showed a certificate.
         certificate: bool,
     },
     /// A connection that never got as far as a call, such as a failed TLS handshake.
     Rejected {
+        /// Of the connection, counted from 1.
         number: u64,
+        /// Why.
         error: String,
     },
+    /// Somebody asked.
     Called {
+        /// gRPC's path, or that of a page.
         method: String,
+        /// What was answered.
         outcome: String,
     },
     /// The last event of a generation that ended by its own doing.
     Ending {
+        /// As its script says.
         how: How,
     },
     /// Ends by a signal's default action.
     Raising {
+        /// As in signal(7).
         number: i32,
     },
 }
@@ -82,11 +102,17 @@ pub enum Event {
 /// What a process finds of itself when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFacts {
+    /// Parent.
     pub ppid: u32,
+    /// Process group.
     pub pgid: u32,
+    /// The program's name first.
     pub argv: Vec<String>,
+    /// As it was given.
     pub environment: BTreeMap<String, String>,
+    /// Working directory.
     pub cwd: PathBuf,
+    /// Effective user.
     pub uid: u32,
     /// Octal in the file of the kernel; here the number.
     pub umask: u32,
@@ -96,9 +122,11 @@ pub struct StartFacts {
     pub descriptors: BTreeMap<u32, String>,
     /// Bit masks: signal n is bit n-1.
     pub signals_blocked: u64,
+    /// A bit for each, as in /proc.
     pub signals_ignored: u64,
     /// The signal the kernel sends when the parent's thread ends.
     pub parent_death_signal: Option<i32>,
+    /// As in /proc.
     pub oom_score_adj: i32,
     /// Of `--config-file`; None where there was none.
     pub config: Option<ConfigFacts>,
@@ -107,11 +135,13 @@ pub struct StartFacts {
 /// The config file as it was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigFacts {
+    /// Of the file.
     pub path: PathBuf,
     /// Hex.
     pub sha256: String,
     /// Permission bits.
     pub mode: u32,
+    /// Its owner.
     pub uid: u32,
 }
 
@@ -147,6 +177,7 @@ impl Recorder {
 }
 
 impl Record {
+    /// When it was written.
     pub fn at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_micros(self.at_us)
     }

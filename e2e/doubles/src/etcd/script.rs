@@ -26,6 +26,8 @@
 //! - {at: 2s, leader: {member: 77}, term: 3}      # leader: myself | nobody | {member: ID}
 //! ```
 //! Steps count from READY, or from the moment a changed script was read.
+mod standing;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -35,33 +37,59 @@ use crate::span::Span;
 
 use super::answer::Answer;
 
+pub use standing::{Chatter, Leader, Row, Standing};
+
 /// The whole script; see the module's head.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
+    /// Where it tells what it saw; None: beside its stage.
     pub record: Option<PathBuf>,
+    /// Of `--version`.
     pub version: Version,
+    /// By itself; None: it stays.
     pub end: Option<Ending>,
+    /// READY on the notify socket.
     pub ready: Ready,
+    /// From when on.
     pub handles_signals: When,
+    /// What SIGTERM does.
     pub on_term: OnSignal,
+    /// What SIGQUIT does.
     pub on_quit: OnSignal,
+    /// From when on it listens.
     pub serves: When,
+    /// As etcd does.
     pub locks_database: bool,
+    /// On stderr; None: silent.
     pub chatter: Option<Chatter>,
+    /// One line of the record each.
     pub records_calls: bool,
+    /// To linearizable reads.
     pub range: Answer,
+    /// To serializable reads.
     pub serializable_range: Answer,
+    /// To Maintenance Status.
     pub status: Answer,
+    /// To Maintenance Alarm.
     pub alarm: Answer,
+    /// To MemberList.
     pub member_list: Answer,
+    /// To MoveLeader.
     pub move_leader: Answer,
+    /// To `/metrics`.
     pub metrics: Answer,
+    /// To `/health`.
     pub health: Answer,
+    /// MoveLeader has an effect.
     pub moves_leader: bool,
+    /// None: made of the name.
     pub member_id: Option<u64>,
+    /// None: itself alone.
     pub members: Option<Vec<Row>>,
+    /// None: all that it lists.
     pub active_peers: Option<Vec<u64>>,
+    /// How it stands in its cluster, as time goes by.
     pub standing: Vec<Standing>,
 }
 
@@ -71,8 +99,11 @@ pub struct Script {
 pub struct Version {
     /// Also in Status answers.
     pub number: String,
+    /// None: as etcd prints it.
     pub output: Option<String>,
+    /// Before it prints.
     pub takes: Span,
+    /// Exit code.
     pub code: u8,
 }
 
@@ -80,24 +111,32 @@ pub struct Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ending {
+    /// Counted from `since`.
     #[serde(default)]
     pub after: Span,
+    /// From what time is counted.
     #[serde(default)]
     pub since: Since,
+    /// It ends.
     pub how: How,
 }
 
+/// From what a time is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Since {
+    /// The start of the process.
     #[default]
     Start,
+    /// READY was sent.
     Ready,
 }
 
+/// A process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
+    /// With this status.
     Exit(u8),
     /// Sent by the double to itself.
     Signal(i32),
@@ -107,28 +146,39 @@ pub enum How {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ready {
+    /// Its listener is up.
     pub after: Span,
+    /// Who sends it.
     pub sender: Sender,
+    /// How often.
     pub times: u32,
+    /// `READY=1` unless told.
     pub text: String,
 }
 
+/// Which process a datagram comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sender {
+    /// The scripted etcd itself.
     #[default]
     Myself,
     /// A child of the double: what nobody may take for etcd's own word.
     OtherProcess,
+    /// No datagram is sent.
     Nobody,
 }
 
+/// Something begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
+    /// At once.
     AtStart,
+    /// With READY.
     #[default]
     AtReady,
+    /// Not in this life.
     Never,
 }
 
@@ -136,62 +186,25 @@ pub enum When {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OnSignal {
+    /// From the signal to its effect.
     pub takes: Span,
+    /// What follows.
     pub then: Then,
 }
 
+/// What a signal leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Then {
     /// The same signal again with its default action, as etcd does (as PID 1: exit 0).
     #[default]
     Raise,
+    /// Nothing follows.
     Ignore,
+    /// An end with this status.
     Exit(u8),
+    /// An end by this signal.
     Signal(i32),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Chatter {
-    pub every: Span,
-    pub bytes: usize,
-}
-
-/// A row of MemberList.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Row {
-    pub id: u64,
-    pub name: String,
-    #[serde(default)]
-    pub peer_urls: Vec<String>,
-    #[serde(default)]
-    pub learner: bool,
-}
-
-/// How the member stands from `at` on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Standing {
-    pub at: Span,
-    pub leader: Leader,
-    pub term: u64,
-    pub learner: bool,
-    pub nospace: bool,
-    pub corrupt: bool,
-    /// Bytes.
-    pub db_size: u64,
-    pub db_size_in_use: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Leader {
-    #[default]
-    Myself,
-    Nobody,
-    Member(u64),
 }
 
 impl Default for Script {
@@ -250,21 +263,6 @@ impl Default for OnSignal {
     }
 }
 
-impl Default for Standing {
-    fn default() -> Self {
-        Self {
-            at: Span::ZERO,
-            leader: Leader::Myself,
-            term: 2,
-            learner: false,
-            nospace: false,
-            corrupt: false,
-            db_size: 25_600,
-            db_size_in_use: 20_480,
-        }
-    }
-}
-
 impl Script {
     /// # Errors
     /// Where the text is no script.
@@ -317,6 +315,7 @@ impl Ending {
 }
 
 impl OnSignal {
+    /// Nothing follows.
     pub fn ignored() -> Self {
         Self { takes: Span::ZERO, then: Then::Ignore }
     }
@@ -326,6 +325,7 @@ impl OnSignal {
         Self { takes: Span(span), then: Then::Raise }
     }
 
+    /// This follows at once.
     pub fn then(then: Then) -> Self {
         Self { takes: Span::ZERO, then }
     }

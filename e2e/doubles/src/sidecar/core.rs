@@ -28,7 +28,9 @@ pub(super) struct Answer {
 /// The database was locked by somebody (an etcd) while a validation wanted it: what safety.md P1 forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockClash {
+    /// When it was seen.
     pub at: SystemTime,
+    /// Which database.
     pub db: PathBuf,
 }
 

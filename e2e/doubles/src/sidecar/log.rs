@@ -16,14 +16,19 @@ use super::script::Route;
 pub struct Call {
     /// When its head had arrived.
     pub at: SystemTime,
+    /// When its head had come.
     pub began: Instant,
     /// When the reply was sent, the connection cut, or the caller's hanging up noticed; None: still open.
     pub ended: Option<Instant>,
+    /// As it was sent.
     pub method: String,
+    /// Which that is.
     pub route: Route,
+    /// Without the query.
     pub path: String,
     /// Without the question mark.
     pub query: String,
+    /// What was sent back.
     pub reply: Sent,
     /// Number of the connection it came on.
     pub connection: u64,
@@ -35,7 +40,9 @@ pub struct Call {
 pub enum Sent {
     /// Still at work, or holding the caller for ever.
     Pending,
+    /// The answer went out to its last byte.
     Whole {
+        /// The status.
         code: u16,
         /// The first kilobyte.
         body: String,
@@ -44,7 +51,9 @@ pub enum Sent {
     Cut(u16),
     /// Closed without a byte.
     Closed,
+    /// The connection was reset.
     Reset,
+    /// What was sent is no HTTP.
     Garbage,
     /// The caller hung up before the end.
     CallerLeft,

@@ -52,48 +52,56 @@ impl Reply {
         Self { end: End::Garbage(text.into()), effect: Some(false), ..Self::default() }
     }
 
+    /// In the place of the faithful one.
     #[must_use]
     pub fn body(mut self, body: &str) -> Self {
         self.body = Some(body.into());
         self
     }
 
+    /// Before the next of the queue.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = times;
         self
     }
 
+    /// Before the next of the queue.
     #[must_use]
     pub fn lasting(mut self, span: Duration) -> Self {
         self.lasting = Some(Span(span));
         self
     }
 
+    /// Whether what the call asks for is done all the same.
     #[must_use]
     pub fn effect(mut self, happens: bool) -> Self {
         self.effect = Some(happens);
         self
     }
 
+    /// What the double says afterwards.
     #[must_use]
     pub fn then_status(mut self, status: Status) -> Self {
         self.then_status = Some(status);
         self
     }
 
+    /// Silence.
     #[must_use]
     pub fn before_head(mut self, span: Duration) -> Self {
         self.before_head = Span(span);
         self
     }
 
+    /// Silence between head and body.
     #[must_use]
     pub fn before_body(mut self, span: Duration) -> Self {
         self.before_body = Span(span);
         self
     }
 
+    /// In so many pieces over this time.
     #[must_use]
     pub fn chunked(mut self, pieces: usize, over: Duration) -> Self {
         self.chunks = Some(pieces);
@@ -101,6 +109,7 @@ impl Reply {
         self
     }
 
+    /// How the connection ends.
     #[must_use]
     pub fn end(mut self, end: End) -> Self {
         self.end = end;

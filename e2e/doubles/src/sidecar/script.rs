@@ -35,10 +35,14 @@ use crate::span::Span;
 /// A word of `/initialization/status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
+    /// Nothing was asked.
     #[default]
     New,
+    /// It works on the directory.
     Progress,
+    /// Told once.
     Successful,
+    /// Told once.
     Failed,
 }
 
@@ -46,13 +50,21 @@ pub enum Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Route {
+    /// `/initialization/status`
     Status,
+    /// `/initialization/start`
     Start,
+    /// `/config`
     Config,
+    /// `/snapshot/latest`
     SnapshotLatest,
+    /// `/snapshot/full`
     SnapshotFull,
+    /// `/snapshot/delta`
     SnapshotDelta,
+    /// `/healthz`
     Healthz,
+    /// Any path that it does not know.
     Other,
 }
 
@@ -60,15 +72,25 @@ pub enum Route {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
+    /// Before anybody asked.
     pub initial_status: Status,
+    /// How long `Progress` lasts.
     pub validation_time: Span,
+    /// Of the first validations; every later one is `Successful`.
     pub outcomes: VecDeque<Status>,
+    /// What the question to the client service costs.
     pub config_delay: Span,
+    /// Served as it is; None: rendered from a config map.
     pub config: Option<String>,
+    /// There is a store for snapshots.
     pub store: bool,
+    /// A validator without the database's lock fails after it.
     pub lock_limit: Span,
+    /// None: all of the config map.
     pub known_members: Option<Vec<String>>,
+    /// `initial-cluster-state` is `existing` then.
     pub learner_present: bool,
+    /// In the place of faithful ones, by route.
     pub replies: BTreeMap<Route, Plan>,
 }
 
@@ -76,7 +98,9 @@ pub struct Script {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
+    /// One after the other.
     pub queue: VecDeque<Reply>,
+    /// After the queue; None: the faithful one.
     pub default: Option<Reply>,
 }
 
@@ -89,15 +113,19 @@ pub struct Reply {
     pub times: u32,
     /// Every call gets it for so long, counted from the first; `times` does not count then.
     pub lasting: Option<Span>,
+    /// None: the faithful one's.
     pub code: Option<u16>,
+    /// None: the faithful one's.
     pub body: Option<String>,
     /// A body of so many bytes.
     pub fill: Option<usize>,
+    /// None: the faithful one's.
     pub content_type: Option<String>,
     /// Whether the route's effect (the reset of the status, the start of a validation) happens.
     pub effect: Option<bool>,
     /// The state afterwards, whatever it was.
     pub then_status: Option<Status>,
+    /// Silence.
     pub before_head: Span,
     /// Between the head and the first byte of the body.
     pub before_body: Span,
@@ -105,6 +133,7 @@ pub struct Reply {
     pub chunks: Option<usize>,
     /// Time from the first piece to the last; with a content length the body comes in ten pieces.
     pub over: Span,
+    /// How the connection ends.
     pub end: End,
 }
 
@@ -112,6 +141,7 @@ pub struct Reply {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
+    /// As HTTP has it.
     #[default]
     Whole,
     /// The connection is closed so many bytes before the promised end of the body.

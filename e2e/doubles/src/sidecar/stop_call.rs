@@ -41,6 +41,7 @@ impl StopCall {
         Self { url: format!("https://127.0.0.1:{port}"), ca: Some(ca_pem.into()), hang_up: false }
     }
 
+    /// Closes its side once the request is sent.
     #[must_use]
     pub fn hanging_up(mut self) -> Self {
         self.hang_up = true;

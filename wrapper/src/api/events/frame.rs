@@ -18,6 +18,7 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Written once, for all who will read it.
     pub fn new(event: &wire::Event) -> Self {
         let mut message =
             format!("id: {}:{}\nevent: {}\ndata: ", event.epoch, event.index, event.topic).into_bytes();
@@ -40,6 +41,7 @@ impl Frame {
         self.data.clone()
     }
 
+    /// Bytes on the wire.
     pub fn size(&self) -> u64 {
         self.message.len() as u64
     }

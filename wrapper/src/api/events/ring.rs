@@ -19,9 +19,11 @@ const BYTES: u64 = 1 << 20;
 pub struct Entry {
     /// Its position, its own alone.
     pub index: u64,
+    /// What it tells of.
     pub topic: Topic,
     /// Events of one topic and subject replace each other: the operation's number, else 0.
     pub subject: u64,
+    /// As it goes out.
     pub frame: Frame,
     /// Bytes of all events up to and with this one.
     end: u64,
@@ -36,6 +38,7 @@ pub struct Condensed {
     pub kept: VecDeque<(u64, Bytes)>,
 }
 
+/// The newest events, bounded by number and by bytes; positions only grow.
 #[derive(Debug)]
 pub struct Ring {
     entries: VecDeque<Entry>,

@@ -38,8 +38,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Why a URL cannot be called at all.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
+    /// The URL's host is neither a name nor an address.
     #[error("--notify-url: host {0:?} is neither a name nor an IP address")]
     Host(String),
+    /// The bundle that `https` is verified with cannot be read.
     #[error("CA bundle for --notify-url: {0}")]
     Ca(#[from] TlsFileError),
 }

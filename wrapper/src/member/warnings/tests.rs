@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
+//! Each warning of the member stage: when it stands, and when not any more.
 use rstest::rstest;
 
 use super::super::testing::config;

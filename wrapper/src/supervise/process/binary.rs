@@ -26,10 +26,17 @@ const KILL_LIMIT: Duration = Duration::from_secs(1);
 /// No etcd to run (exit 12). The text names every place that was looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
+    /// What `--etcd-path` names is not there or cannot be executed.
     #[error("--etcd-path {0}: give the path of an etcd binary that we may execute")]
     Flag(String),
+    /// Neither beside us nor on `PATH`.
     #[error("no etcd binary beside {own} nor in PATH ({seen}); give its path with --etcd-path")]
-    Nowhere { own: String, seen: String },
+    Nowhere {
+        /// The folder of our own binary.
+        own: String,
+        /// `PATH`.
+        seen: String,
+    },
 }
 
 /// The etcd to run, as an absolute path: `flag`, else `etcd` beside our own binary, else the first one on `PATH`.

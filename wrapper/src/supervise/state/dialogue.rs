@@ -14,9 +14,11 @@ use super::rules::Rule;
 pub enum Round {
     /// Nothing was heard since process start: a process before us may have begun one.
     Unheard,
+    /// It is over, or there was none.
     Ended,
     /// `whole`: its 200, or a `Progress`, arrived. Without that a `New` says nothing: the request may still be on its way.
     Open {
+        /// A whole answer told of it.
         whole: bool,
     },
 }
@@ -38,6 +40,7 @@ impl Round {
         }
     }
 
+    /// The sidecar may still work for us.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Open { .. })
     }
@@ -48,9 +51,12 @@ impl Round {
     }
 }
 
+/// What to ask next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
+    /// For its status.
     Ask,
+    /// For a validation.
     Start,
 }
 
@@ -65,6 +71,7 @@ pub enum Step {
     Sound,
 }
 
+/// One bootstrap's conversation with the sidecar: which answers count, and what to ask next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dialogue {
     /// The bootstrap of the process start: a round begun by a process before us may end in it.
@@ -81,6 +88,7 @@ pub struct Dialogue {
     credit: bool,
     /// What held before the `start` in flight was sent, for when it turns out that it never left.
     before_start: (bool, Round),
+    /// What to ask next.
     pub next: Next,
     failures: u8,
     polls: u8,
@@ -91,6 +99,7 @@ const SLOWEST_POLL: Duration = Duration::from_secs(1);
 const SLOWEST_RETRY: Duration = Duration::from_secs(30);
 
 impl Dialogue {
+    /// `from_process_start`: a `Progress` may be of a process before us. `first`: the mode of the first start.
     pub fn new(from_process_start: bool, first: Mode) -> Self {
         Self {
             from_process_start,

@@ -15,20 +15,26 @@ use crate::supervise::command::{Accepted, Command};
 pub enum Need {
     /// The marker removed from disk.
     Marker,
+    /// Are its files and directory good.
     Inspect(Plan),
     /// The sidecar's status, as the last check.
     Check,
+    /// May this member go.
     Guard,
+    /// Is the file on disk.
     Hold(HoldRequest),
 }
 
 /// What was found out for the command at the gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Facts {
+    /// None: not asked yet.
     pub inspected: Option<Result<(), Refusal>>,
     /// True: the sidecar does not work on the directory.
     pub free: Option<bool>,
+    /// None: not asked yet.
     pub guard: Option<Verdict>,
+    /// None: not asked yet.
     pub hold_written: Option<Result<(), String>>,
     /// The mark of the file that was there before it was written.
     pub marked_before: Option<bool>,

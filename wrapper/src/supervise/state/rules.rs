@@ -70,11 +70,13 @@ impl Rules {
         Self { missing: Some(rule) }
     }
 
+    /// Whether this rule is kept; only the search turns one off.
     #[cfg(test)]
     pub fn on(&self, rule: Rule) -> bool {
         self.missing != Some(rule)
     }
 
+    /// Every rule is kept.
     #[cfg(not(test))]
     pub fn on(&self, _rule: Rule) -> bool {
         true
