@@ -3,6 +3,7 @@
 //! The scenarios, as one program that `cargo xtask e2e` starts. A file is a group of them, with a table at its head.
 mod agent;
 mod change;
+mod examples;
 mod first;
 mod growth;
 mod neighbours;
@@ -27,6 +28,7 @@ fn table() -> Vec<Scenario> {
         growth::SCENARIOS,
         agent::SCENARIOS,
         change::SCENARIOS,
+        examples::SCENARIOS,
         neighbours::SCENARIOS,
         network::SCENARIOS,
         planted::SCENARIOS,

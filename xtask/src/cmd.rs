@@ -9,6 +9,7 @@ mod ci;
 mod coverage;
 mod dev;
 mod e2e;
+mod examples;
 mod fuzz;
 mod image;
 mod kind;
@@ -48,6 +49,7 @@ enum Verb {
     Lint(lint::Args),
     Mutants(mutants::Args),
     Tidy(tidy::Args),
+    Examples(examples::Args),
     Image(image::Args),
     Kind(kind::Args),
     E2e(e2e::Args),
@@ -55,6 +57,11 @@ enum Verb {
     Bench(bench::Args),
     #[command(hide = true)]
     DevGuard(dev::guard::Args),
+}
+
+/// The whole command line, for those who check what others write about it.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the verb of this process's command line.
@@ -70,6 +77,7 @@ pub(crate) fn main() -> ExitCode {
         Verb::Lint(args) => lint::run(&args),
         Verb::Mutants(args) => mutants::run(&args),
         Verb::Tidy(args) => tidy::run(&args),
+        Verb::Examples(args) => examples::run(&args),
         Verb::Image(args) => image::run(&args),
         Verb::Kind(args) => kind::run(&args),
         Verb::E2e(args) => e2e::run(&args),
@@ -99,6 +107,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// clap breaks longer ones at the edge of a terminal, and an example that is cut in two cannot be pasted.
+    #[test]
+    fn the_examples_of_every_verb_fit_80_columns() {
+        let mut verbs = vec![command()];
+        while let Some(verb) = verbs.pop() {
+            let after = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let wide = after.lines().find(|line| line.starts_with("  ") && line.chars().count() > 80);
+            assert_eq!(wide, None, "{}", verb.get_name());
+            verbs.extend(verb.get_subcommands().cloned());
+        }
     }
 
     #[test]

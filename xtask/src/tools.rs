@@ -19,6 +19,9 @@ use crate::cache::Cache;
 use crate::machine;
 use crate::repo::{self, Pins};
 
+/// The module of promtool, and its name.
+const PROMTOOL: &str = "promtool";
+
 /// What a build of some programs takes, for whoever waits.
 const SOME_30_S: &str = "some 30 s on two cores, more when modules are fetched";
 
@@ -101,6 +104,8 @@ pub(crate) enum Tool {
     Registry,
     /// Runs programs of another architecture, Debian's.
     Qemu(Arch),
+    /// Prometheus' own judge of rules, and of pages of metrics.
+    Promtool,
 }
 
 /// A name that is no tool of ours. Its text lists the names that are.
@@ -125,7 +130,7 @@ impl Tool {
     pub(crate) fn all() -> Vec<Self> {
         use Line::{L34, L35, L36, L37};
         use Tool::{Act, Actionlint, Shellcheck, Zizmor};
-        use Tool::{Busybox, Coredns, Crictl, Druid, Etcd, Etcdctl, Etcdutl, Kind};
+        use Tool::{Busybox, Coredns, Crictl, Druid, Etcd, Etcdctl, Etcdutl, Kind, Promtool};
         use Tool::{CargoDeny, CargoLlvmCov, CargoMachete, CargoMutants, CargoNextest};
         let lines = [L35, L36, L37];
         let mut all = vec![Etcd(L34)];
@@ -133,7 +138,17 @@ impl Tool {
         all.extend(lines.map(Etcdctl));
         all.extend(lines.map(Etcdutl));
         all.extend(kubernetes::NAMES.map(Self::Kubernetes));
-        all.extend([Kind, Crictl, Coredns, Druid, Busybox, Self::Oras, Self::Cosign, Self::Registry]);
+        all.extend([
+            Kind,
+            Crictl,
+            Coredns,
+            Druid,
+            Busybox,
+            Promtool,
+            Self::Oras,
+            Self::Cosign,
+            Self::Registry,
+        ]);
         all.extend([CargoNextest, CargoDeny, CargoMachete, CargoLlvmCov, CargoMutants]);
         all.extend([Actionlint, Act, Zizmor, Shellcheck]);
         all.extend(Arch::ALL.map(Self::Qemu));
@@ -159,7 +174,9 @@ impl Tool {
         let root = repo::root();
         let single = |module: &str, import: &str, binary: &str, takes: &str| {
             let imports = [(import, binary)];
-            let programs = go::Programs { module, name: binary, imports: &imports, takes };
+            // What serves discovery in a dozen clouds is most of Prometheus, and no part of what we ask of it.
+            let flag = (module == PROMTOOL).then_some("-tags=remove_all_sd");
+            let programs = go::Programs { module, name: binary, imports: &imports, flag, takes };
             Ok(go::build(&cache, &root, &programs, arch, |_| Ok(Vec::new()))?.join(binary))
         };
         match self {
@@ -222,6 +239,12 @@ impl Tool {
                     }
                 }
             }
+            Self::Promtool => single(
+                PROMTOOL,
+                "github.com/prometheus/prometheus/cmd/promtool",
+                "promtool",
+                "some 2 min on two cores",
+            ),
         }
     }
 
@@ -265,6 +288,7 @@ impl Tool {
             Self::Druid => ("druid", "github.com/gardener/etcd-druid"),
             Self::Cosign => ("cosign", "github.com/sigstore/cosign/v3"),
             Self::Oras => ("oras", "oras.land/oras"),
+            Self::Promtool => (PROMTOOL, "github.com/prometheus/prometheus"),
             Self::Registry => ("registry", "github.com/distribution/distribution/v3"),
         })
     }
@@ -299,6 +323,7 @@ impl std::fmt::Display for Tool {
             Self::Oras => out.write_str("oras"),
             Self::Registry => out.write_str("registry"),
             Self::Qemu(guest) => write!(out, "qemu-{}", guest.gnu()),
+            Self::Promtool => out.write_str(PROMTOOL),
         }
     }
 }
@@ -355,6 +380,7 @@ mod tests {
             "cosign",
             "oras",
             "registry",
+            PROMTOOL,
         ]) {
             let folder = repo::root().join("hack/tools").join(module);
             assert!(

@@ -12,6 +12,7 @@ mod damage;
 mod ending;
 mod etcd_3_4;
 mod events;
+mod examples;
 mod exit_codes;
 mod exposition;
 mod file_modes;

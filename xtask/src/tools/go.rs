@@ -26,6 +26,8 @@ pub(super) struct Programs<'a> {
     pub(super) name: &'a str,
     /// Import path of each program, and what the binary shall be called.
     pub(super) imports: &'a [(&'a str, &'a str)],
+    /// A flag beside those that all get, such as `-tags=a,b`.
+    pub(super) flag: Option<&'a str>,
     /// How long it takes, for whoever waits.
     pub(super) takes: &'a str,
 }
@@ -51,7 +53,8 @@ pub(super) fn build(
     let imports: Vec<String> =
         programs.imports.iter().map(|(import, binary)| format!("{import} as {binary}")).collect();
     let imports = imports.join(", ");
-    let flags = format!("{} {link}", FLAGS.join(" "));
+    let own: Vec<&str> = FLAGS.into_iter().chain(programs.flag).collect();
+    let flags = format!("{} {link}", own.join(" "));
     let mut inputs = vec![
         ("go.mod", go_mod.as_bytes()),
         ("go.sum", go_sum.as_bytes()),
@@ -73,7 +76,7 @@ pub(super) fn build(
         };
         Step::new("go")
             .arg("build")
-            .args(FLAGS)
+            .args(&own)
             .args(["-ldflags", &link])
             .arg("-o")
             .arg(target)

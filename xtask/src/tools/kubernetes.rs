@@ -29,8 +29,13 @@ const VERSIONED: [&str; 2] = ["k8s.io/component-base/version", "k8s.io/client-go
 pub(super) fn build(cache: &Cache, root: &Path) -> Result<PathBuf> {
     let imports = NAMES.map(|name| (format!("k8s.io/kubernetes/cmd/{name}"), name));
     let imports: Vec<(&str, &str)> = imports.iter().map(|(import, name)| (import.as_str(), *name)).collect();
-    let programs =
-        Programs { module: "k8s", name: "kubernetes", imports: &imports, takes: "some 6 min on two cores" };
+    let programs = Programs {
+        module: "k8s",
+        name: "kubernetes",
+        imports: &imports,
+        flag: None,
+        takes: "some 6 min on two cores",
+    };
     go::build(cache, root, &programs, Arch::HERE, |go_mod| {
         let version = go::version_of(go_mod, "k8s.io/kubernetes")
             .context("hack/tools/k8s/go.mod: no version of k8s.io/kubernetes")?;
