@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! The repository's own rules, as far as a program can check them: edges between the stages, headers, links, and tables
-//! that must say what the sources say. `cargo xtask tidy` and the tests share this; it starts no process and judges no
-//! style.
+//! The repository's own rules, as far as a program can check them: edges between the stages, headers, links, commands, and
+//! tables that must say what the sources say. `cargo xtask tidy` and the tests share this; it starts no process and judges
+//! no style.
 mod code;
+mod commands;
 mod edges;
 mod headers;
+mod knows;
 mod links;
 mod operations;
 mod pipelines;
@@ -73,10 +75,12 @@ pub(crate) fn check(root: &Path) -> Result<Report> {
     let tree = Tree::read(root)?;
     let mut findings = headers::check(&tree);
     findings.extend(edges::check(&tree)?);
+    findings.extend(knows::check(&tree)?);
     findings.extend(links::check(&tree));
     findings.extend(reuse::check(&tree)?);
     findings.extend(pipelines::check(&tree)?);
     findings.extend(workflows::check(&tree)?);
+    findings.extend(commands::check(&tree, &crate::cmd::command()));
     findings.extend(operations::check(&tree)?);
     let table = requirements::Table::read(&tree)?;
     findings.extend(table.check(&tree));
@@ -118,6 +122,7 @@ pub(crate) fn fix(root: &Path) -> Result<Vec<PathBuf>> {
     let mut mended = headers::mended(&tree);
     let table = requirements::Table::read(&tree)?;
     mended.extend(table.mended(&tree));
+    mended.extend(knows::mended(&tree)?);
     let mut changed = Vec::new();
     for (path, text) in mended {
         let path = root.join(path);

@@ -17,7 +17,7 @@ use anyhow::Result;
 #[command(after_help = "Examples:\n  \
     cargo xtask ci plan --base origin/main        what this branch's changes need\n  \
     cargo xtask ci plan --event schedule          what a night runs\n  \
-    cargo xtask ci rehearse                       ci.yml on this machine, its gate green and red")]
+    cargo xtask ci rehearse                       ci.yml on this machine")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,

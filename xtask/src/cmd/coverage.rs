@@ -28,7 +28,7 @@ use crate::{machine, repo, workspace};
 #[command(after_help = "Examples:\n  \
     cargo xtask coverage --html\n  \
     cargo xtask coverage --base origin/main --fail-under-patch 80\n  \
-    cargo xtask coverage --base HEAD~5 --measured      of what the last run measured\n  \
+    cargo xtask coverage --base HEAD~5 --measured    of what the last run measured\n  \
     cargo xtask coverage unit\n\n\
     Exit code 1 if a test failed, or if a share is below what is asked for.")]
 pub(crate) struct Args {

@@ -36,7 +36,7 @@ use screen::Screen;
 #[command(after_help = "Examples:\n  \
     cargo xtask dev\n  \
     cargo xtask dev --members 3 --tls --etcd 3.6\n  \
-    cargo xtask dev --port-base 2379                  client 2379, peer 2380, wrapper 2381, sidecar 2382\n\n\
+    cargo xtask dev --port-base 2379   client 2379, peer 2380, wrapper 2381\n\n\
     Append a subcommand to the `etcdctl:` line to use it: … put hello world\n\
     Exit code: 0 stopped on request, 130 stopped by force, 1 failed, or every member ended by itself.")]
 pub(crate) struct Args {

@@ -35,15 +35,16 @@ const UNFIT: u8 = 4;
 /// taken, with digests. A cluster that is up is used and left; one that the run made is removed at its end.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask e2e                             all scenarios, against the real sidecar\n  \
-    cargo xtask e2e --smoke --allow-double      the four that show the most, some 6 minutes\n  \
+    cargo xtask e2e                          all, against the real sidecar\n  \
+    cargo xtask e2e --smoke --allow-double   the four that show the most\n  \
     cargo xtask e2e --filter partition --keep on-failure\n  \
     cargo xtask e2e --smoke --etcd 3.6 --kubernetes 1.36\n  \
     cargo xtask e2e --tier container --allow-double --duration 3m --seed 7\n  \
-    cargo xtask e2e --tier container --etcd mixed --fault kill-etcd --fault isolate\n  \
-    cargo xtask e2e --image sidecar=double --image go-wrapper=localhost/etcd-wrapper-go:v0.8.0\n  \
-    cargo xtask e2e doctor                      whether this machine is fit, and what mends it\n\n\
-    Exit codes: 0 all that was selected passed; 3 what could run passed, something selected could not; 1 a failure;\n\
+    cargo xtask e2e --tier container --etcd mixed --fault kill-etcd\n  \
+    cargo xtask e2e --image sidecar=double\n  \
+    cargo xtask e2e --image go-wrapper=localhost/etcd-wrapper-go:v0.8.0\n  \
+    cargo xtask e2e doctor                   whether this machine is fit\n\n\
+    Exit codes: 0 all that was selected passed; 3 what could run passed, something selected could not; 1 a failure; \
     2 usage; 4 nothing ran, or the machine is not fit; 130 interrupted.")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {

@@ -27,11 +27,11 @@ const PLANTED: &str = "planted";
 /// that replays it. The ordinary tests run every target too, for about a second.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask fuzz                                  every target, 60 s each\n  \
+    cargo xtask fuzz                    every target, 60 s each\n  \
     cargo xtask fuzz config --time 10m\n  \
-    cargo xtask fuzz config --seed 42                 the same inputs once more\n  \
+    cargo xtask fuzz config --seed 42   the same inputs once more\n  \
     cargo xtask fuzz config --input target/fuzz/config-0123456789abcdef\n  \
-    cargo xtask fuzz planted                          must fail: shows that a defect is found\n\n\
+    cargo xtask fuzz planted            must fail: shows that a defect is found\n\n\
     Exit codes: 0 nothing found, 1 an input failed, 2 no such target.")]
 pub(crate) struct Args {
     /// Only this one; an unknown name shows the list

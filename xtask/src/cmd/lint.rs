@@ -22,11 +22,11 @@ use crate::repo;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lint\n  \
-    cargo xtask lint --fix                     mends what the programs can mend by themselves\n  \
+    cargo xtask lint --fix                     mends what programs can mend\n  \
     cargo xtask lint fmt clippy                only these\n  \
     cargo xtask lint --skip advisories\n  \
-    cargo xtask lint --report evidence/sast    also keeps what the programs say\n  \
-    cargo xtask lint --complete                also fails when something could not be run\n\n\
+    cargo xtask lint --report evidence/sast    keeps what the programs say\n  \
+    cargo xtask lint --complete                what cannot be run is a failure\n\n\
     Exit code 1 if a check failed.")]
 pub(crate) struct Args {
     /// Only these

@@ -36,7 +36,7 @@ const NOT: [&str; 3] = ["**/tests.rs", "**/explore.rs", "**/rules.rs"];
 /// cores: a shard is a part.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask mutants --list                   the defects, and whether the list of survivors is up to date\n  \
+    cargo xtask mutants --list                   and is the list of survivors good\n  \
     cargo xtask mutants --shard 1/24\n  \
     cargo xtask mutants --file wrapper/src/api/auth.rs\n\n\
     Exit code 1 if a defect went unnoticed without an explanation, or if an explanation is stale.")]

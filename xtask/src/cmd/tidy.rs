@@ -10,16 +10,16 @@ use crate::{repo, tidy};
 
 /// Checks the repository's own rules
 ///
-/// Edges between the stages, the purity of the state machine, licence lines, lengths, `unsafe`, links between the
-/// pages, the table of requirements and tests, and the flags, exit codes, metrics and variables that pages list. The
-/// tests check the same.
+/// Edges between the stages, the purity of the state machine, licence lines, heads, lengths, `unsafe`, links between the
+/// pages, the verbs and flags of commands in them, the table of requirements and tests, who names whom, and the flags,
+/// exit codes, metrics, threads and variables that pages list. The tests check the same.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask tidy\n  \
-    cargo xtask tidy --fix                            after a test was added, renamed or removed\n\n\
+    cargo xtask tidy --fix      after a test was added, renamed or removed\n\n\
     Exit code 1 if a rule is broken.")]
 pub(crate) struct Args {
-    /// Put right what needs no thought: licence lines, and the tests in docs/requirements.md
+    /// Put right what needs no thought: licence lines, the tests in docs/requirements.md, who names whom in ARCHITECTURE.md
     #[arg(long)]
     fix: bool,
 }

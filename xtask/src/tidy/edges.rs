@@ -86,7 +86,7 @@ fn lies_in(path: &str, module: &str) -> bool {
 }
 
 /// Names right below the crate's root: after `crate::`, and after as many `super::` as lead there.
-fn names_from_root(path: &str, bare: &str) -> Vec<(usize, String)> {
+pub(super) fn names_from_root(path: &str, bare: &str) -> Vec<(usize, String)> {
     let mut names = code::names_after(bare, "crate::");
     let depth = path.trim_start_matches("wrapper/src/").matches('/').count() + 1;
     // One more from within a module of the file itself.

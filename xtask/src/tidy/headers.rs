@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! Rules about single files: the licence lines at their head, their length, and where `unsafe` may stand.
+//! Rules about single files: the licence lines and the words at their head, their length, and where `unsafe` may stand.
 
 use super::tree::Tree;
 use super::{Finding, code};
@@ -17,6 +17,10 @@ const UNSAFE: &str = "wrapper/src/supervise/process.rs";
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = licences(tree);
     for (path, text) in tree.with_extension("rs") {
+        if !text.lines().nth(LICENCE.len()).is_some_and(|line| line.starts_with("//! ")) {
+            let what = "no head: a `//!` after the SPDX lines says what the file owns and refuses to do";
+            findings.push(Finding::new(path, LICENCE.len() + 1, what));
+        }
         let lines = text.lines().count();
         let reason =
             text.lines().take_while(|line| line.starts_with("//")).any(|line| line.starts_with(REASON));
@@ -88,14 +92,29 @@ mod tests {
 
     #[test]
     fn licence_lines_are_demanded_and_put_after_a_shebang() {
-        let good = format!("{BORNE}fn main() {{}}\n");
-        let tree =
-            Tree::of(&[("a.rs", &good), ("b.rs", "fn b() {}\n"), ("run", "#!/bin/sh\nx\n"), ("c.md", "x")]);
-        let paths: Vec<String> = check(&tree).into_iter().map(|finding| finding.path).collect();
+        let good = format!("{BORNE}//! Owns x.\nfn main() {{}}\n");
+        let bad = "//! Owns b.\nfn b() {}\n";
+        let tree = Tree::of(&[("a.rs", &good), ("b.rs", bad), ("run", "#!/bin/sh\nx\n"), ("c.md", "x")]);
+        let licence = |finding: &Finding| finding.what.contains("SPDX lines at");
+        let paths: Vec<String> =
+            check(&tree).into_iter().filter(licence).map(|finding| finding.path).collect();
         assert_eq!(paths, ["b.rs", "run"]);
         let mended = mended(&tree);
-        assert_eq!(mended[0], ("b.rs".to_owned(), format!("{BORNE}fn b() {{}}\n")));
+        assert_eq!(mended[0], ("b.rs".to_owned(), format!("{BORNE}{bad}")));
         assert_eq!(mended[1].1, format!("#!/bin/sh\n{}x\n", BORNE.replace("//", "#")));
+    }
+
+    #[test]
+    fn a_file_has_a_head_right_after_its_licence_lines() {
+        for (text, right) in [
+            ("//! Owns x.\nfn a() {}\n", true),
+            ("use x;\n", false),
+            ("\n//! Owns x.\n", false),
+            ("// Owns x.\n", false),
+        ] {
+            let text = format!("{BORNE}{text}");
+            assert_eq!(check(&Tree::of(&[("a.rs", &text)])).is_empty(), right, "{text}");
+        }
     }
 
     #[test]
@@ -109,10 +128,10 @@ mod tests {
 
     #[test]
     fn unsafe_stands_in_one_file() {
-        let text = format!("{BORNE}fn a() {{ unsafe {{ b() }} }}\nconst C: &str = \"unsafe\";\n");
+        let text = format!("{BORNE}//! A.\nfn a() {{ unsafe {{ b() }} }}\nconst C: &str = \"unsafe\";\n");
         let tree = Tree::of(&[(UNSAFE, &text), ("wrapper/src/x.rs", &text)]);
         let findings = check(&tree);
         assert_eq!(findings.len(), 1);
-        assert_eq!((&*findings[0].path, findings[0].line), ("wrapper/src/x.rs", 3));
+        assert_eq!((&*findings[0].path, findings[0].line), ("wrapper/src/x.rs", 4));
     }
 }

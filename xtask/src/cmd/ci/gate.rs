@@ -20,7 +20,8 @@ pub(super) const VARIABLE: &str = "NEEDS";
 /// `plan` has an output of its name that is false.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
-    NEEDS='{\"plan\":{\"result\":\"success\",\"outputs\":{\"e2e\":\"false\"}},\"e2e\":{\"result\":\"skipped\"}}' cargo xtask ci gate\n\n\
+    NEEDS='{\"plan\":{\"result\":\"success\",\"outputs\":{}}}' \\\n    \
+    cargo xtask ci gate\n\n\
     Exit code 1 if the gate stays closed.")]
 pub(super) struct Args {}
 

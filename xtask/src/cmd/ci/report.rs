@@ -21,7 +21,7 @@ const TITLE: &str = "The nightly run failed";
 /// GH_REPO. Without --execute it only prints what it would say.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
-    NEEDS='{\"soak\":{\"result\":\"failure\"}}' RUN_URL=https://example.org/1 cargo xtask ci report")]
+    NEEDS='{\"soak\":{\"result\":\"failure\"}}' \\\n    RUN_URL=https://example.org/1 cargo xtask ci report")]
 pub(super) struct Args {
     /// Do it
     #[arg(long)]

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
+//! What `check` says of a release that lacks something, or has another label.
 use super::super::double::Faults;
 use super::super::scene::Scene;
 use super::super::{bundle as folder, document, git::Swap};

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
+//! `cut` step by step on a double of the registry and of GitHub: what is done, what is done again, what is refused.
 use super::super::double::Faults;
 use super::super::scene::{Scene, TOKEN};
 use super::super::{git::Swap, manifest};
