@@ -52,6 +52,20 @@ pub(crate) fn between(from: SystemTime, to: SystemTime) -> f64 {
     }
 }
 
+/// A span as the wrapper's log writes it, `1.5ms`, in ms.
+pub(crate) fn span(text: &str) -> Option<f64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ns" => 1e-6,
+        "µs" => 1e-3,
+        "ms" => 1.0,
+        "s" => 1e3,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * factor)
+}
+
 /// What etcd itself took from exec to `READY=1`, in ms.
 pub(crate) fn etcds_own(lines: &[Line], since: SystemTime) -> Result<f64> {
     let spawned = find(lines, SPAWNED, since).with_context(|| format!("no line `{SPAWNED}` in the log"))?;
@@ -63,6 +77,13 @@ pub(crate) fn etcds_own(lines: &[Line], since: SystemTime) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_of_every_size_are_read() {
+        let spans = ["250ns", "39.464µs", "53.5ms", "1.5s"].map(|text| span(text).unwrap());
+        assert_eq!(spans, [0.00025, 0.039464, 53.5, 1500.0]);
+        assert_eq!((span("5"), span("5 m"), span("x")), (None, None, None));
+    }
 
     #[test]
     fn lines_of_both_programs_have_one_clock() {

@@ -81,7 +81,7 @@ impl Report<'_> {
     pub(crate) fn exit(&self) -> ExitCode {
         if self.failed() || (self.stage.check && self.any(Verdict::Missed)) {
             ExitCode::from(MISSED)
-        } else if self.stage.check && self.any(Verdict::Noisy) {
+        } else if self.stage.check && !self.stage.allow_noise && self.any(Verdict::Noisy) {
             ExitCode::from(UNDECIDED)
         } else {
             ExitCode::SUCCESS
@@ -104,7 +104,7 @@ mod tests {
     fn stage(check: bool) -> Stage {
         let text = json!({
             "commit": "c", "command": "cargo xtask bench", "wrapper": "/w", "etcd": "/e", "line": "3.5", "peer": null,
-            "sidecar": null, "image": null, "only": [], "runs": 1, "trace": false, "check": check, "report": "/r",
+            "sidecar": null, "image": null, "only": [], "runs": 1, "trace": false, "check": check, "allow_noise": false, "report": "/r",
             "json": null,
         });
         serde_json::from_value(text).unwrap()

@@ -34,6 +34,8 @@ pub(crate) struct Stage {
     pub(crate) trace: bool,
     /// A missed bar is a failure.
     pub(crate) check: bool,
+    /// What is too noisy for a verdict is no failure.
+    pub(crate) allow_noise: bool,
     /// The folder of the report.
     pub(crate) report: PathBuf,
     /// Another place for the JSON.

@@ -19,7 +19,7 @@ mod read;
 mod unknown;
 mod yaml;
 
-pub use bridge::{Launch, launch};
+pub use bridge::{Launch, hangs_on_version, launch};
 pub use datadir::guard_data_dir;
 pub use endpoint::{Address, ClientEndpoint, client_endpoint, http_endpoint};
 pub use files::{FileRole, NamedFile, check_files, describe_unreadable, files};

@@ -82,6 +82,8 @@ pub(super) fn phases(lines: &[Line], began: SystemTime) -> Result<Vec<(String, f
     let message = |text: &str| {
         find(lines, text, began).map(|line| line.at).with_context(|| format!("no line `{text}` in the log"))
     };
+    let spawned = find(lines, log::SPAWNED, began);
+    let fork = spawned.and_then(|line| log::span(line.fields["took"].as_str()?));
     let moments = [
         ("bind", message("etcd-wrapper listens")?),
         ("sidecar", phase("configuring")?),
@@ -92,7 +94,14 @@ pub(super) fn phases(lines: &[Line], began: SystemTime) -> Result<Vec<(String, f
     let mut last = began;
     let mut parts = Vec::new();
     for (name, at) in moments {
-        parts.push((name.to_owned(), between(last, at).max(0.0)));
+        let took = between(last, at).max(0.0);
+        if name == "config" {
+            // The fork and the exec are the end of it.
+            let fork = fork.unwrap_or_default().min(took);
+            parts.extend([(name.to_owned(), took - fork), ("spawn".to_owned(), fork)]);
+        } else {
+            parts.push((name.to_owned(), took));
+        }
         last = at;
     }
     Ok(parts)

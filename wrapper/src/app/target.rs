@@ -24,7 +24,7 @@ pub(super) fn follow(
     let (sender, receiver) = watch::channel(None);
     let following = async move {
         loop {
-            // Known before anything is spawned.
+            // Known before anything is spawned whose pages hang on it.
             let version = core.borrow().etcd_version.clone();
             let target = living.borrow_and_update().as_ref().and_then(|alive| {
                 target(alive, &tls.borrow_and_update(), port, name.as_deref(), version.as_deref())

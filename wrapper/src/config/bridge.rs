@@ -48,6 +48,12 @@ pub fn launch(config: &EtcdConfig, version: Option<&str>) -> Result<Launch, Conf
     }
 }
 
+/// Whether anything about a start with this configuration hangs on etcd's version: how it is given to etcd (see
+/// [`launch`]), or where etcd serves its pages (see [`super::http_endpoint`]).
+pub fn hangs_on_version(config: &EtcdConfig) -> bool {
+    config.peer_tls.skip_client_san_verification || !config.listen_client_http_urls.is_empty()
+}
+
 /// Values that flags default to, but a file does not: (key, value that the file's silence stands for, lines).
 const SILENCE: &[(&str, &str, &[u16])] = &[
     ("advertise-client-urls", "http://localhost:2379", &[4, 5]),

@@ -62,7 +62,7 @@ pub struct Supervisor {
     next_request: RequestId,
     disk: Disk,
     completions: mpsc::UnboundedReceiver<Completion>,
-    /// A configuration is prepared, but etcd's version is not known yet.
+    /// A configuration is prepared, but etcd's version, on which its start hangs, is not known yet.
     prepared: Option<state::Done>,
     /// False: the disk thread has panicked; its closed channel is always ready, and is not listened to again.
     disk_lives: bool,
@@ -70,6 +70,8 @@ pub struct Supervisor {
     version: Option<Option<String>>,
     /// The configuration whose unknown keys were named last: a restart with the same one says nothing new.
     told_of: Option<Arc<str>>,
+    /// One that went to etcd before the version was known: its unknown keys are named once it is.
+    untold: Option<Arc<EtcdConfig>>,
     member: watch::Receiver<Arc<MemberView>>,
     core: watch::Sender<CoreView>,
     steps: broadcast::Sender<Arc<CoreView>>,
@@ -143,6 +145,7 @@ impl Supervisor {
             disk_limit: None,
             version: None,
             told_of: None,
+            untold: None,
             member: parts.member,
             core: parts.core,
             steps: parts.steps,

@@ -3,6 +3,7 @@
 //! `cargo xtask bench`: builds what is compared and hands it to the program of the crate `bench`, which measures, judges
 //! and reports. Measures nothing itself.
 
+mod compare;
 mod image;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,8 @@ use crate::{repo, workspace};
     cargo xtask bench                                 all rows; leave the machine alone meanwhile\n  \
     cargo xtask bench --only 1,3,5,10 --runs 5 --check\n  \
     cargo xtask bench --peer go=/path/to/etcd-wrapper --sidecar /path/to/etcdbrctl\n  \
-    cargo xtask bench --only 1 --trace                every start, part by part\n\n\
+    cargo xtask bench --only 1 --trace                every start, part by part\n  \
+    cargo xtask bench --compare                       instructions and allocations of the hot paths\n\n\
     Exit codes: 0 done, with --check: every bar that was measured holds; 1 a bar was missed (--check), or a row failed;\n\
     3 no bar was missed, but one was too noisy for a verdict (--check); 2 usage; 130 interrupted.")]
 pub(crate) struct Args {
@@ -52,9 +54,18 @@ pub(crate) struct Args {
     /// A missed bar is a failure
     #[arg(long)]
     check: bool,
+    /// With --check: a bar that is too noisy for a verdict is told, and is no failure
+    #[arg(long, requires = "check")]
+    allow_noise: bool,
     /// Write the JSON document here too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Hold the hot paths against the baseline in bench/baseline.json, by instructions and allocations, and end
+    #[arg(long, conflicts_with_all = ["baseline", "check", "only", "peer", "sidecar", "trace", "wrapper"])]
+    compare: bool,
+    /// Write that baseline anew
+    #[arg(long, conflicts_with_all = ["check", "only", "peer", "sidecar", "trace", "wrapper"])]
+    baseline: bool,
     /// Draw the parts of every start, not of the median alone
     #[arg(long)]
     trace: bool,
@@ -100,11 +111,15 @@ struct Stage<'a> {
     runs: u16,
     trace: bool,
     check: bool,
+    allow_noise: bool,
     report: PathBuf,
     json: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.compare || args.baseline {
+        return compare::run(args.baseline);
+    }
     let root = repo::root();
     let target = workspace::target_folder(&root)?;
     let report = target.join("bench");
@@ -141,6 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         runs: args.runs,
         trace: args.trace,
         check: args.check,
+        allow_noise: args.allow_noise,
         report: report.clone(),
         json,
     };

@@ -95,14 +95,24 @@ impl Supervisor {
         }
         self.chronicle.etcd_version = version.clone();
         self.version = Some(version);
+        if let Some(config) = self.untold.take() {
+            self.tell_unknown_keys(&config);
+        }
         self.arrange();
         self.publish();
     }
 
-    /// Once a configuration is on disk and etcd's version is known: how to start it.
+    /// Once a configuration is on disk, and etcd's version is known where anything hangs on it: how to start it. To ask
+    /// for a version is to start an etcd, too long for a start to wait for.
     pub(super) fn arrange(&mut self) {
-        let (Some(version), true) = (&self.version, self.prepared.is_some()) else { return };
+        if self.prepared.is_none() {
+            return;
+        }
         let Some(Job::Prepare(plan)) = self.state().disk.clone() else { return };
+        let waits = |config: &Arc<EtcdConfig>| self.version.is_none() && config::hangs_on_version(config);
+        if self.configs.get(&plan.digest).is_some_and(waits) {
+            return;
+        }
         self.prepared = None;
         let Some(config) = self.configs.get(&plan.digest).cloned() else {
             // Whatever became of it, the job has to end: everything else waits for it.
@@ -112,11 +122,14 @@ impl Supervisor {
         };
         if self.told_of.as_ref() != Some(&plan.digest) {
             self.told_of = Some(plan.digest);
-            for key in config::unknown_keys(&config, version.as_deref()) {
-                warn!("{key}");
+            if self.version.is_some() {
+                self.tell_unknown_keys(&config);
+            } else {
+                self.untold = Some(config.clone());
             }
         }
-        let outcome = effects::arguments(&config, version.as_deref(), &self.paths.written_config());
+        let version = self.version.as_ref().and_then(Option::as_deref);
+        let outcome = effects::arguments(&config, version, &self.paths.written_config());
         let done = match outcome {
             Ok(arguments) => {
                 self.arguments = arguments;
@@ -125,6 +138,14 @@ impl Supervisor {
             Err(detail) => Err(Refusal { code: Code::ConfigInvalid, detail }),
         };
         self.feed(Event::Disk(state::Done::Prepared(done)));
+    }
+
+    /// Which keys are unknown hangs on the version.
+    fn tell_unknown_keys(&self, config: &EtcdConfig) {
+        let version = self.version.as_ref().and_then(Option::as_deref);
+        for key in config::unknown_keys(config, version) {
+            warn!("{key}");
+        }
     }
 
     /// Keeps a configuration, and of the earlier ones those that the machine speaks of.

@@ -113,6 +113,7 @@ impl Supervisor {
             self.plan_config(plan).ok_or("the configuration to start is gone: a defect of the wrapper")?;
         let lock = self.lock.clone().ok_or("etcd.lock is not ours: a defect of the wrapper")?;
         let socket = NotifySocket::open().map_err(|error| format!("open the notify socket: {error}"))?;
+        let began = Instant::now();
         let child = process::spawn(&process::Launch {
             program: &self.program,
             args: &self.arguments,
@@ -122,7 +123,8 @@ impl Supervisor {
         .map_err(|error| error.to_string())?;
         let generation = self.state.as_ref().map_or(0, |state| state.generation) + 1;
         let pid = child.pid();
-        info!(pid, generation, digest = %plan.digest, data_dir = %plan.data_dir.display(), "etcd spawned");
+        let took = began.elapsed();
+        info!(pid, generation, digest = %plan.digest, data_dir = %plan.data_dir.display(), ?took, "etcd spawned");
         self.child = Some(Running { child, socket, listening: true, ready_seen: false, confirmed: false });
         self.chronicle.spawned(Living {
             generation,

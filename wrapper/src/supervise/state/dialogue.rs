@@ -94,7 +94,7 @@ pub struct Dialogue {
     polls: u8,
 }
 
-const FIRST_POLL: Duration = Duration::from_millis(20);
+const FIRST_POLL: Duration = Duration::from_millis(5);
 const SLOWEST_POLL: Duration = Duration::from_secs(1);
 const SLOWEST_RETRY: Duration = Duration::from_secs(30);
 
@@ -240,10 +240,10 @@ impl Dialogue {
         self.pristine &= self.sent;
     }
 
-    /// 20 ms, doubling up to a second: a validation of an empty directory is over at once.
+    /// 5 ms, doubling up to a second: a validation of an empty directory is over at once.
     fn poll(&mut self) -> Step {
-        let pause = FIRST_POLL.saturating_mul(1 << self.polls.min(6)).min(SLOWEST_POLL);
-        self.polls = (self.polls + 1).min(6);
+        let pause = FIRST_POLL.saturating_mul(1 << self.polls.min(8)).min(SLOWEST_POLL);
+        self.polls = (self.polls + 1).min(8);
         Step::After(pause)
     }
 

@@ -123,6 +123,7 @@ fn plan(event: Event, change: Option<&Change>, matrix: &Matrix) -> Result<Value>
         "upload": needs.coverage,
         "images": needs.images,
         "e2e": needs.e2e,
+        "bench": needs.bench,
         "images_matrix": matrix.images(wide),
         "e2e_matrix": matrix.combined(wide)?,
         "mutants_matrix": {"include": shards},

@@ -11,11 +11,14 @@ pub(super) struct Needs {
     pub(super) coverage: bool,
     pub(super) images: bool,
     pub(super) e2e: bool,
+    pub(super) bench: bool,
 }
 
 impl Needs {
-    pub(super) const ALL: Self = Self { checks: true, tests: true, coverage: true, images: true, e2e: true };
-    const CHECKS: Self = Self { checks: true, tests: false, coverage: false, images: false, e2e: false };
+    pub(super) const ALL: Self =
+        Self { checks: true, tests: true, coverage: true, images: true, e2e: true, bench: true };
+    const CHECKS: Self =
+        Self { checks: true, tests: false, coverage: false, images: false, e2e: false, bench: false };
     const TESTS: Self = Self { tests: true, ..Self::CHECKS };
     const MEASURED: Self = Self { coverage: true, ..Self::TESTS };
     const E2E: Self = Self { e2e: true, ..Self::TESTS };
@@ -27,12 +30,13 @@ impl Needs {
             coverage: self.coverage || other.coverage,
             images: self.images || other.images,
             e2e: self.e2e || other.e2e,
+            bench: self.bench || other.bench,
         }
     }
 }
 
 /// Beginning of a path, or with `*` before it its end; what it needs; and what it is.
-const TABLE: [(&str, Needs, &str); 32] = [
+const TABLE: [(&str, Needs, &str); 34] = [
     // Two pages are inputs of tests.
     ("docs/flows.md", Needs::TESTS, "flows that a test runs"),
     ("docs/concepts.md", Needs::TESTS, "a page with the machine's diagram"),
@@ -54,6 +58,8 @@ const TABLE: [(&str, Needs, &str); 32] = [
     ("wrapper/tests/", Needs::MEASURED, "tests of the product"),
     ("wrapper/fuzz/", Needs::MEASURED, "tests of the product"),
     ("wrapper/", Needs::ALL, "the product"),
+    ("bench/", Needs { bench: true, ..Needs::TESTS }, "how costs are measured"),
+    ("xtask/src/cmd/bench", Needs { bench: true, ..Needs::TESTS }, "how costs are measured"),
     ("e2e/doubles/", Needs { coverage: true, ..Needs::E2E }, "the tests' doubles"),
     ("e2e/", Needs::E2E, "the end-to-end suite"),
     ("xtask/src/tidy", Needs::TESTS, "the repository's own rules"),
