@@ -27,7 +27,9 @@ const MOST: usize = 5;
 /// What came of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
+    /// The check, as the report names it.
     pub name: &'static str,
+    /// What must hold, in a sentence.
     pub about: &'static str,
     /// What it rests on: `412 probes, 398 reads`.
     pub seen: String,
@@ -55,6 +57,7 @@ impl Finding {
         Self { name, about, seen, trouble }
     }
 
+    /// Nothing was seen that cannot be.
     pub fn holds(&self) -> bool {
         self.trouble.is_empty()
     }

@@ -34,7 +34,6 @@ pub use self::watch::{Change, Heard, Watching};
 
 /// etcd's messages, generated from `proto/etcd.proto`.
 pub mod proto {
-    #![cfg_attr(test, expect(clippy::allow_attributes, reason = "generated code"))]
-    #![expect(missing_docs, reason = "generated code")]
+    #![expect(clippy::allow_attributes, missing_docs, reason = "generated code")]
     tonic::include_proto!("etcdserverpb");
 }

@@ -16,12 +16,19 @@ pub const MEMBERS: usize = 3;
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
+    /// etcd gets SIGKILL.
     KillEtcd,
+    /// The wrapper gets SIGKILL.
     KillWrapper,
+    /// The sidecar gets SIGKILL.
     KillSidecar,
+    /// etcd gets SIGSTOP, and SIGCONT after a while.
     FreezeEtcd,
+    /// The wrapper gets SIGSTOP, and SIGCONT after a while.
     FreezeWrapper,
+    /// The wrapper's container is stopped, with a grace period.
     StopContainer,
+    /// All containers of the pod are killed at once.
     KillPod,
     /// The wrapper's container is made anew from another image, on the old volume.
     NewImage,
@@ -31,9 +38,13 @@ pub enum Kind {
     Mute,
     /// What the others say does not arrive at this member.
     Deafen,
+    /// Every packet between peers is late.
     SlowNetwork,
+    /// The volume of one member has no room left for a while.
     FullVolume,
+    /// All certificates are made anew, in place.
     RotateCertificates,
+    /// Several agents stop, start, restart and move leadership at the same time.
     RacingAgents,
     /// The data of one member is deleted.
     LoseData,
@@ -46,6 +57,7 @@ pub enum Kind {
 /// One thing that goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// What goes wrong.
     pub kind: Kind,
     /// From 0. Where a fault hits all members it says nothing.
     pub member: usize,
@@ -60,6 +72,7 @@ pub struct Fault {
 pub struct Step {
     /// From 1.
     pub number: usize,
+    /// Each on another member.
     pub faults: Vec<Fault>,
     /// The quiet before it.
     pub rest: Duration,
@@ -68,11 +81,14 @@ pub struct Step {
 /// All steps of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
+    /// What they were drawn from.
     pub seed: u64,
+    /// In the order in which they come.
     pub steps: Vec<Step>,
 }
 
 impl Kind {
+    /// Every kind, in the order of the enum.
     pub const ALL: [Self; 18] = [
         Self::KillEtcd,
         Self::KillWrapper,

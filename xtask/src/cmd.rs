@@ -23,7 +23,7 @@ mod tool;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Exit code of a command line that cannot be meant, as clap has it.
 const USAGE: u8 = 2;
@@ -102,7 +102,6 @@ pub(crate) fn refuses(words: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

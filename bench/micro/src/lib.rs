@@ -15,7 +15,9 @@ pub type Work = Box<dyn FnMut(u64)>;
 /// Name and set-up of a case.
 #[derive(Clone, Copy)]
 pub struct Case {
+    /// As it is chosen on the command line.
     pub name: &'static str,
+    /// Makes what the hot path needs; nothing of it is counted.
     pub set_up: fn() -> Work,
     /// Runs before anything is counted: buffers and pools get their size.
     pub warm: u64,

@@ -21,6 +21,7 @@ const DATABASE: &str = "/member/snap/db";
 pub struct Sample {
     /// Milliseconds since 1970.
     pub at: u64,
+    /// One entry for each process of the pod.
     pub processes: Vec<Process>,
 }
 
@@ -29,6 +30,7 @@ pub struct Sample {
 pub struct Process {
     /// In the pod.
     pub pid: i32,
+    /// Process id of the parent, in the pod's namespace.
     pub parent: i32,
     /// As `pgrep` finds it.
     pub name: String,
@@ -45,6 +47,7 @@ pub struct Process {
 }
 
 impl Process {
+    /// Ended, and nobody has taken its exit code.
     pub fn is_zombie(&self) -> bool {
         self.state == 'Z'
     }

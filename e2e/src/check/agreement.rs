@@ -6,8 +6,11 @@ use super::Finding;
 /// What a member says of all that it holds up to a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hash {
+    /// Name of the member, `etcd-main-0`.
     pub member: String,
+    /// The revision up to which it holds.
     pub revision: i64,
+    /// etcd's `HashKV` at that revision.
     pub hash: u32,
     /// Below it history is gone; hashes compare only where it is the same.
     pub compacted: i64,

@@ -14,9 +14,11 @@ pub struct Claim {
     pub at: u64,
     /// Of the process that said so.
     pub epoch: String,
+    /// Number of the event in the member's stream.
     pub index: u64,
     /// The member that it speaks for, as etcd numbers it.
     pub own: String,
+    /// The term of raft that the document tells.
     pub term: u64,
     /// It leads.
     pub leads: bool,

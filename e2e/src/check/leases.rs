@@ -12,12 +12,14 @@ const SLACK: u64 = 1_000;
 pub struct Renewal {
     /// In milliseconds since 1970.
     pub begun: u64,
+    /// When its answer came, in milliseconds since 1970.
     pub ended: u64,
 }
 
 /// One lease with its one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
+    /// The one key that hangs on it.
     pub key: String,
     /// In milliseconds.
     pub life: u64,

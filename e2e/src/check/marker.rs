@@ -7,9 +7,11 @@ use super::{Finding, moment};
 /// One end of a wrapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
+    /// Name of the member whose wrapper ended.
     pub member: String,
     /// When it was noticed, in milliseconds since 1970.
     pub at: u64,
+    /// Its exit code; -1: everything was gone at once.
     pub code: i32,
     /// What the marker's file held after the end and before the next start; None: it was not there.
     pub marker: Option<String>,

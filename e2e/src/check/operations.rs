@@ -6,10 +6,13 @@ use super::{Finding, moment};
 /// An accepted operation, as it was seen last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
+    /// Name of the member that accepted it.
     pub member: String,
     /// When it was accepted, in milliseconds since 1970.
     pub at: u64,
+    /// `stop`, `start`, `restart` or `transfer`.
     pub kind: String,
+    /// The id by which it is asked for.
     pub id: String,
     /// All words that were seen for it, in order; None: the wrapper did not know it any more.
     pub statuses: Vec<Option<String>>,

@@ -27,7 +27,9 @@ const MOST_MEMORY: u64 = 32 << 10;
 /// What was seen of one pod, in the order of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
+    /// Name of the member.
     pub member: String,
+    /// In the order of time.
     pub samples: Vec<Sample>,
 }
 

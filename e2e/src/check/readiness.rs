@@ -18,18 +18,24 @@ const ENOUGH: usize = 4;
 /// One probe that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
+    /// Name of the member that was asked.
     pub member: String,
     /// When it was asked, in milliseconds since 1970.
     pub at: u64,
+    /// It answered 200.
     pub ready: bool,
 }
 
 /// One linearizable read of our own, with its beginning and end in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
+    /// Name of the member that was asked.
     pub member: String,
+    /// When it was sent, in milliseconds since 1970.
     pub begun: u64,
+    /// When it was answered or given up, in milliseconds since 1970.
     pub ended: u64,
+    /// It was answered without an error.
     pub answered: bool,
 }
 

@@ -12,6 +12,7 @@ use crate::history::{Call, History, Op, Outcome};
 /// What one watcher heard, over all its connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watcher {
+    /// Name of the member that was watched.
     pub member: String,
     /// In the order of hearing.
     pub changes: Vec<Change>,
@@ -26,6 +27,7 @@ pub struct Watcher {
 /// What a change did, without the history's prefix.
 type Told<'a> = (&'a str, Option<&'a str>);
 
+/// Every watcher heard every change of `history` once, in the order of revisions, and nothing else.
 pub fn watches(watchers: &[Watcher], history: &History) -> Finding {
     let mut trouble = Vec::new();
     let mut all: BTreeMap<i64, (Told<'_>, &str)> = BTreeMap::new();

@@ -34,14 +34,21 @@ pub const UP: Duration = Duration::from_secs(120);
 /// A cluster that is up, as far as the last fault has left it so.
 #[derive(Debug)]
 pub struct Cluster {
+    /// How the engine is driven.
     pub hand: Hand,
+    /// Certificates and configurations.
     pub files: Arc<Files>,
+    /// The members' disks.
     pub volumes: Volumes,
+    /// The proxies between peers.
     pub links: Links,
+    /// One for each member, in their order.
     pub pods: Vec<Pod>,
+    /// The wrappers' ports, in the order of members.
     pub ports: Vec<Port>,
     /// A client of each member's etcd, from outside the pod, beside the network of the peers.
     pub clients: Vec<Client>,
+    /// What happened so far.
     pub timeline: Timeline,
     kubelet: JoinSet<Result<()>>,
     _api: ApiServer,

@@ -38,6 +38,7 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Those of a run with these images and this sidecar; nothing is carried out yet.
     pub fn new(setting: &Setting) -> Self {
         Self {
             images: setting.wrappers().iter().map(|image| image.reference.clone()).collect(),

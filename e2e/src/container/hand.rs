@@ -35,6 +35,7 @@ impl Hand {
         Self { cli: Cli::new(engine), run: run.to_owned(), image: image.to_owned() }
     }
 
+    /// The engine's command line.
     pub fn cli(&self) -> &Cli {
         &self.cli
     }

@@ -27,6 +27,7 @@ const DIAL: Duration = Duration::from_secs(5);
 pub struct Way {
     /// Nothing passes.
     pub blocked: bool,
+    /// How late each packet arrives.
     pub delay: Duration,
 }
 

@@ -32,16 +32,22 @@ const POWER_LOST: i32 = -1;
 /// A container of a pod, besides the pause container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
+    /// The container `etcd`.
     Wrapper,
+    /// The container `backup-restore`.
     Sidecar,
 }
 
 /// Where a pod lives, and with whom.
 #[derive(Clone, Debug)]
 pub struct Place {
+    /// From 0.
     pub member: usize,
+    /// Name of the engine's network.
     pub network: String,
+    /// Where the network's host answers.
     pub gateway: IpAddr,
+    /// Of all members, in their order.
     pub addresses: [IpAddr; MEMBERS],
     /// The volume on the engine's machine.
     pub volume: String,
@@ -55,7 +61,16 @@ pub enum Sidecar {
     /// The double, in the pause container's image.
     Double,
     /// etcd-backup-restore, with what it needs to find its cluster's API server.
-    Real { image: String, arguments: Vec<String>, environment: Vec<String>, mounts: Vec<String> },
+    Real {
+        /// Name of the image.
+        image: String,
+        /// After the entrypoint.
+        arguments: Vec<String>,
+        /// `NAME=VALUE`.
+        environment: Vec<String>,
+        /// `FROM:TO:MODE`, as the engine takes them.
+        mounts: Vec<String>,
+    },
 }
 
 /// Cheap to clone.
@@ -79,6 +94,7 @@ pub struct State {
 }
 
 impl Part {
+    /// Name of the container, as in druid's pods.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Wrapper => "etcd",
@@ -109,14 +125,17 @@ impl Pod {
         }
     }
 
+    /// From 0.
     pub fn member(&self) -> usize {
         self.place.member
     }
 
+    /// Name of the member, `etcd-main-0`.
     pub fn name(&self) -> String {
         name(self.place.member)
     }
 
+    /// Where it is reached.
     pub fn address(&self) -> IpAddr {
         self.place.addresses[self.place.member]
     }

@@ -32,6 +32,7 @@ pub struct Port {
 /// An answer in whole.
 #[derive(Clone, Debug)]
 pub struct Answer {
+    /// As the wrapper answered.
     pub status: StatusCode,
     /// Null when it is no JSON.
     pub body: Value,
@@ -44,6 +45,7 @@ impl std::fmt::Debug for Port {
 }
 
 impl Port {
+    /// The wrapper's port on `host`, asked as the agent does whose certificate `agent` carries.
     pub fn new(host: IpAddr, agent: Arc<rustls::ClientConfig>) -> Self {
         Self { address: (host, PORT).into(), agent }
     }

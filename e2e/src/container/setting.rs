@@ -18,6 +18,7 @@ use crate::stage::{Image, Origin, Role};
 pub struct Setting {
     /// Unique among all runs; fit for names of containers.
     pub run: String,
+    /// Draws schedule, traffic and whatever else is random.
     pub seed: u64,
     /// Of the tree under test.
     pub commit: String,
@@ -86,6 +87,7 @@ impl Setting {
         self.image(Role::Wrapper36).is_some()
     }
 
+    /// How long faults are drawn for.
     pub fn length(&self) -> Duration {
         Duration::from_millis(self.duration)
     }

@@ -45,12 +45,19 @@ pub struct Witnesses {
 /// What they have seen.
 #[derive(Debug)]
 pub struct Testimony {
+    /// Published documents about leadership.
     pub claims: Vec<Claim>,
+    /// Answered probes.
     pub looks: Vec<Look>,
+    /// Linearizable reads of our own.
     pub reads: Vec<Read>,
+    /// Processes, by member.
     pub seen: Vec<Seen>,
+    /// What watches heard.
     pub watchers: Vec<Watcher>,
+    /// Leases, each with its key.
     pub leases: Vec<Lease>,
+    /// What each member holds in the end.
     pub hashes: Vec<Hash>,
 }
 

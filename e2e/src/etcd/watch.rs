@@ -15,6 +15,7 @@ use super::proto::{WatchCreateRequest, WatchRequest, WatchResponse};
 /// One change of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
+    /// The key that changed.
     pub key: String,
     /// None: it was deleted.
     pub value: Option<String>,
@@ -27,6 +28,7 @@ pub struct Change {
 /// What a watch told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
+    /// One answer of etcd, in the order of revisions.
     Changes(Vec<Change>),
     /// The server ended it; the text says why. The first revision that can still be had, if it was for want of those
     /// before.

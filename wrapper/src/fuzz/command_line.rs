@@ -12,6 +12,7 @@ use crate::cli::notify_url::NotifyUrl;
 use crate::cli::{Invocation, parse};
 use crate::duration::GoDuration;
 
+/// Words of a command line, parted by NUL: none makes the parser panic.
 pub const FLAGS: Target = Target {
     words: &[
         "start-etcd\0",
@@ -42,6 +43,7 @@ pub const FLAGS: Target = Target {
     ..Target::new("flags", flags)
 };
 
+/// A duration as Go writes it.
 pub const DURATION: Target = Target {
     words: &["ns", "us", "µs", "μs", "ms", "s", "m", "h", ".", "-", "+", "0", "9223372036854775807"],
     longest: 64,
@@ -49,6 +51,7 @@ pub const DURATION: Target = Target {
     ..Target::new("duration", duration)
 };
 
+/// `host:port`, and a port alone.
 pub const HOST_PORT: Target = Target {
     words: &["localhost", ":", "[", "]", "::1", "%eth0", "8080", "65536", "http://", "@", "xn--"],
     longest: 300,
@@ -56,6 +59,7 @@ pub const HOST_PORT: Target = Target {
     ..Target::new("host_port", host_port)
 };
 
+/// An address for notifications.
 pub const NOTIFY_URL: Target = Target {
     words: &[
         "http://",

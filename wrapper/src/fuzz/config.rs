@@ -12,6 +12,7 @@ use crate::config::{
     launch, unknown_keys,
 };
 
+/// etcd's configuration, as it is served, posted or read.
 pub const TARGET: Target = Target {
     words: WORDS,
     longest: 16 * 1024,

@@ -29,22 +29,29 @@ const SHORTEN_WITHIN: Duration = Duration::from_secs(10);
 pub enum Budget {
     /// So many inputs, or fewer on a machine that is too busy for them.
     Cases(u64),
+    /// So long; the case that runs then is the last.
     Time(Duration),
 }
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
+    /// Inputs that were tried.
     pub cases: u64,
+    /// Inputs that others are made from.
     pub pool: usize,
+    /// Since the beginning.
     pub elapsed: Duration,
+    /// What one input took at most.
     pub slowest: Duration,
 }
 
 /// An input that shows a defect.
 #[derive(Clone, Debug)]
 pub struct Failure {
+    /// The input itself.
     pub input: Vec<u8>,
+    /// What went wrong with it.
     pub why: String,
     /// The number of the case, from 0; None for an input of the corpus.
     pub case: Option<u64>,

@@ -27,9 +27,11 @@ const PAGE: &[&str] = &[
     "# TYPE etcd_server_id gauge\n",
 ];
 
+/// etcd's `/metrics`.
 pub const GAUGES: Target =
     Target { words: PAGE, longest: 16 * 1024, cases: 2500, ..Target::new("gauges", run_gauges) };
 
+/// etcd's HTTP answers.
 pub const PAGES: Target = Target {
     words: &[
         "HTTP/1.1 200 OK\r\n",
@@ -47,6 +49,7 @@ pub const PAGES: Target = Target {
     ..Target::new("pages", run_pages)
 };
 
+/// What etcd's gRPC errors say.
 pub const GRPC: Target = Target {
     words: &[
         "etcdserver: user name is empty",

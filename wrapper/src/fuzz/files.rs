@@ -10,6 +10,7 @@ use crate::exit::record::{End, ExitRecord, LONGEST};
 use crate::exit::{ExitCode, history};
 use crate::supervise::view::Phase;
 
+/// The lines of the history of exits.
 pub const HISTORY: Target = Target {
     words: &[
         "{\"time\":\"2026-12-01T10:00:07Z\",\"code\":10,\"cause\":\"etcd_ended\",\"phase\":\"running\",",
@@ -25,6 +26,7 @@ pub const HISTORY: Target = Target {
     ..Target::new("history", run_history)
 };
 
+/// The marker of a clean end.
 pub const MARKER: Target = Target {
     words: &["terminated", "interrupt", "\n", " ", "\0"],
     longest: 256,
@@ -32,6 +34,7 @@ pub const MARKER: Target = Target {
     ..Target::new("marker", run_marker)
 };
 
+/// The hold file.
 pub const HOLD: Target = Target {
     words: &["owner:", "owner: backup-restore\n", "\n", "\r\n", " ", "\u{85}", "\u{2028}", "reason"],
     longest: 8 * 1024,

@@ -19,6 +19,7 @@ use crate::api::listener::Limits;
 use crate::api::tests::rig::{Rig, running_core};
 use crate::supervise::view::CoreView;
 
+/// What a client sends to the port.
 pub const TARGET: Target = Target {
     words: &[
         "GET ",

@@ -8,10 +8,12 @@
 pub struct Random(u64);
 
 impl Random {
+    /// The same seed makes the same numbers.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
+    /// The next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{Target, on_runtime};
 use crate::supervise::notify::NotifySocket;
 
+/// What etcd sends to its notify socket.
 pub const TARGET: Target = Target {
     words: &[
         "READY=1",

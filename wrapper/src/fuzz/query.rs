@@ -12,6 +12,7 @@ use crate::api::problem::Problem;
 use crate::api::query::Query;
 use crate::duration::GoDuration;
 
+/// The queries of long-polls and streams.
 pub const TARGET: Target = Target {
     words: &[
         "wait=",
@@ -36,6 +37,7 @@ pub const TARGET: Target = Target {
     ..Target::new("query", run)
 };
 
+/// The bodies of verbs.
 pub const FIELDS: Target = Target {
     words: &[
         "{\"mode\":\"unready\",\"owner\":\"a\",\"ttl\":\"120s\",\"reason\":\"b\",\"force\":false}",
@@ -56,6 +58,7 @@ pub const FIELDS: Target = Target {
     ..Target::new("fields", run_fields)
 };
 
+/// A position in the stream of events, `Last-Event-ID`.
 pub const POSITION: Target = Target {
     words: &[
         "3f9a1c:",

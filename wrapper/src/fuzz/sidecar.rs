@@ -12,6 +12,7 @@ use crate::bootstrap::sidecar::{Failure, LONGEST_CONFIG, SidecarClient};
 use crate::cli::host_port::SidecarAddress;
 use crate::supervise::view::Mode;
 
+/// The sidecar's HTTP answers.
 pub const TARGET: Target = Target {
     words: &[
         "HTTP/1.1 200 OK\r\n",

@@ -13,6 +13,7 @@ use crate::tls::reload::TlsFlags;
 use crate::tls::server::{ClientIdentity, ClientTrust, ServerTls, identity};
 use crate::tls::trust::Bundle;
 
+/// Certificates and keys.
 pub const TARGET: Target = Target {
     words: &[
         "-----BEGIN CERTIFICATE-----\n",

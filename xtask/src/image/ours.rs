@@ -42,7 +42,7 @@ pub(crate) fn sidecar_double(binary: &Path) -> Image {
 
 /// The wrapper once more under another id, for a member that is moved to a new image.
 pub(crate) fn wrapper_again(binary: &Path, line: Line) -> Result<Image> {
-    let labels = vec![("etcd-wrapper.image".to_owned(), "again".to_owned())];
+    let labels = [("etcd-wrapper.image".to_owned(), "again".to_owned())].into();
     Ok(Image { labels, ..wrapper(binary, line)? })
 }
 
