@@ -5,6 +5,7 @@
 
 mod container;
 mod doctor;
+mod etcd;
 mod images;
 mod stage;
 
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use self::etcd::Etcd;
 use self::images::{Choice, Role};
 use self::stage::Stage;
 use crate::cluster::{self, Claim, Cluster, State};
@@ -22,7 +24,6 @@ use crate::druid;
 use crate::engine::Engine;
 use crate::interrupt::{self, Interrupt};
 use crate::sh::Step;
-use crate::tools::Line;
 use crate::{repo, workspace};
 
 /// The machine is not fit, or nothing could run.
@@ -93,39 +94,6 @@ pub(crate) struct Args {
     list: bool,
     #[command(flatten)]
     storm: container::Flags,
-}
-
-/// What a wrapper that is under test has beside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Etcd {
-    #[value(name = "3.4")]
-    V34,
-    #[value(name = "3.5")]
-    V35,
-    #[value(name = "3.6")]
-    V36,
-    #[value(name = "3.7")]
-    V37,
-    Mixed,
-}
-
-impl Etcd {
-    /// That every member begins with.
-    fn line(self) -> Line {
-        match self {
-            Self::V34 => Line::L34,
-            Self::V35 | Self::Mixed => Line::L35,
-            Self::V36 => Line::L36,
-            Self::V37 => Line::L37,
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Mixed => "mixed",
-            other => other.line().as_str(),
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
