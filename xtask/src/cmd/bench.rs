@@ -25,11 +25,11 @@ use crate::{repo, workspace};
 /// not be measured is named with the reason; a bar that the machine is too noisy for gets no verdict.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask bench                                 all rows; leave the machine alone meanwhile\n  \
+    cargo xtask bench                      all rows, on a machine left alone\n  \
     cargo xtask bench --only 1,3,5,10 --runs 5 --check\n  \
     cargo xtask bench --peer go=/path/to/etcd-wrapper --sidecar /path/to/etcdbrctl\n  \
-    cargo xtask bench --only 1 --trace                every start, part by part\n  \
-    cargo xtask bench --compare                       instructions and allocations of the hot paths\n\n\
+    cargo xtask bench --only 1 --trace     every start, part by part\n  \
+    cargo xtask bench --compare            what the hot paths cost, by instructions\n\n\
     Exit codes: 0 done, with --check: every bar that was measured holds; 1 a bar was missed (--check), or a row failed;\n\
     3 no bar was missed, but one was too noisy for a verdict (--check); 2 usage; 130 interrupted.")]
 pub(crate) struct Args {

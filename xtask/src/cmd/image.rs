@@ -26,9 +26,9 @@ use crate::tools::Line;
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask image                             into target/image/etcd-wrapper-3.5\n  \
-    cargo xtask image --arch amd64 --load         into the local engine\n  \
-    cargo xtask image --etcd 3.6 --output x.tar   an archive that engines load\n  \
+    cargo xtask image                           into target/image/etcd-wrapper-3.5\n  \
+    cargo xtask image --arch amd64 --load       into the local engine\n  \
+    cargo xtask image --etcd 3.6 --output x.tar an archive that engines load\n  \
     cargo xtask image --push registry.example.org/team/etcd-wrapper\n  \
     cargo xtask image verify target/image/etcd-wrapper-3.5\n\n\
     SOURCE_DATE_EPOCH takes the place of the time of the commit.")]

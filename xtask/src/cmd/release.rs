@@ -25,12 +25,12 @@ use crate::repo;
 /// whole way, what is signed, and how to verify it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask release plan --bump minor     what the next release would be\n  \
-    cargo xtask release prepare               the commit with its version and changelog\n  \
-    cargo xtask release build --evidence DIR  images, descriptor and archive in target/release-VERSION\n  \
-    cargo xtask release check                 whether all of it is whole\n  \
-    cargo xtask release cut                   what a cut would do; --execute does it\n  \
-    cargo xtask release rehearse              all of it against stand-ins on this machine")]
+    cargo xtask release plan --bump minor  what the next release would be\n  \
+    cargo xtask release prepare            the commit with its version and changelog\n  \
+    cargo xtask release build              images, descriptor and archive\n  \
+    cargo xtask release check              whether all of it is whole\n  \
+    cargo xtask release cut                what a cut would do; --execute\n  \
+    cargo xtask release rehearse           all of it, on this machine alone")]
 pub(crate) struct Args {
     #[command(subcommand)]
     step: Step,
