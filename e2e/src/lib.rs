@@ -5,7 +5,7 @@
 //! - [`stage`], [`cluster`], [`engine`], [`host`]: what a run stands on
 //! - [`scenario`], [`runner`], [`outcome`]: what is run, and what came of it
 //! - [`case`], [`namespace`], [`pki`], [`timeline`], [`observe`], [`scene`]: one run of one scenario, and its evidence
-//! - [`druid`], [`member`], [`wrapper`], [`toolbox`], [`forward`]: an Etcd, its members, and how to talk to them
+//! - [`druid`], [`member`], [`wrapper`], [`toolbox`], [`forward`]: an Etcd, its members, and how to talk to them (over `exchange`)
 //! - [`fault`], [`wait`]: what goes wrong on purpose, and the one way to wait
 //! - [`load`], [`etcd`], [`traffic`], [`history`]: clients during a scenario, and whether what they were told was linearizable
 //! - [`container`], [`schedule`], [`check`]: the container tier, without a cluster: faults from a seed, and what must hold after them
@@ -22,6 +22,7 @@ pub mod container;
 pub mod druid;
 pub mod engine;
 pub mod etcd;
+mod exchange;
 pub mod fault;
 pub mod forward;
 pub mod history;

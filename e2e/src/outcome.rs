@@ -90,6 +90,24 @@ pub enum Verdict {
     Interrupted,
 }
 
+impl Outcome {
+    /// Of something that took no time and left nothing.
+    pub fn new(name: &str, about: &str, verdict: Verdict) -> Self {
+        Self {
+            name: name.to_owned(),
+            about: about.to_owned(),
+            verdict,
+            reason: None,
+            started: 0,
+            took: 0,
+            namespace: String::new(),
+            evidence: None,
+            timeline: Vec::new(),
+            measured: Vec::new(),
+        }
+    }
+}
+
 impl Results {
     /// Writes the file anew, whole or not at all.
     ///
@@ -171,16 +189,8 @@ mod tests {
 
     fn results(verdicts: &[Verdict]) -> Results {
         let outcome = |verdict: &Verdict| Outcome {
-            name: "a".into(),
-            about: "b".into(),
-            verdict: *verdict,
-            reason: None,
-            started: 0,
-            took: 0,
-            namespace: String::new(),
-            evidence: None,
-            timeline: Vec::new(),
             measured: vec![("ready again".into(), "1.2s".into())],
+            ..Outcome::new("a", "b", *verdict)
         };
         Results {
             run: "r".into(),

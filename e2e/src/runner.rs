@@ -143,16 +143,8 @@ async fn run(args: &Args, table: &[Scenario]) -> Result<Exit> {
 fn missing(scenario: &Scenario, needs: &[crate::scenario::Need]) -> Outcome {
     let needs: Vec<String> = needs.iter().map(ToString::to_string).collect();
     Outcome {
-        name: scenario.name.to_owned(),
-        about: scenario.about.to_owned(),
-        verdict: Verdict::Missing,
         reason: Some(format!("needs {}", needs.join(", and "))),
-        started: 0,
-        took: 0,
-        namespace: String::new(),
-        evidence: None,
-        timeline: Vec::new(),
-        measured: Vec::new(),
+        ..Outcome::new(scenario.name, scenario.about, Verdict::Missing)
     }
 }
 

@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http::{Method, Response, StatusCode};
+use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
-use hyper_util::rt::TokioIo;
 use kube::Client;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::exchange::exchange;
 use crate::forward;
 
 /// The port that etcd-druid gives the wrapper.
@@ -146,7 +145,7 @@ impl Wrapper {
     /// made at start would have to be believed during the bootstrap.
     async fn open(&self, method: Method, path: &str, body: Option<(&str, Vec<u8>)>) -> Result<Opened> {
         let plain = forward::connect(&self.client, &self.namespace, &self.pod, self.port).await?;
-        let response = self.exchange(plain, &method, path, body.as_ref()).await?;
+        let response = exchange(plain, &method, path, body.clone()).await?;
         if response.status() != StatusCode::FORBIDDEN {
             return Ok(Opened::Answered(response));
         }
@@ -158,30 +157,7 @@ impl Wrapper {
         let name = ServerName::try_from(self.server_name.clone()).context("use the server's name")?;
         let tls = tokio_rustls::TlsConnector::from(Arc::clone(&self.tls)).connect(name, tcp).await;
         let tls = tls.context("TLS")?;
-        Ok(Opened::Answered(self.exchange(tls, &method, path, body.as_ref()).await?))
-    }
-
-    async fn exchange<S>(
-        &self,
-        stream: S,
-        method: &Method,
-        path: &str,
-        body: Option<&(&str, Vec<u8>)>,
-    ) -> Result<Response<Incoming>>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.context("begin HTTP")?;
-        // Ends with the response's body, or with the tunnel.
-        tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
-        if let Some((kind, _)) = body {
-            request = request.header("content-type", *kind);
-        }
-        let body = body.map(|(_, bytes)| bytes.clone()).unwrap_or_default();
-        let request = request.body(Full::new(Bytes::from(body))).context("make a request")?;
-        sender.send_request(request).await.context("ask")
+        Ok(Opened::Answered(exchange(tls, &method, path, body).await?))
     }
 }
 

@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper_util::rt::TokioIo;
+use http::{Method, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use rustls::pki_types::ServerName;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::files::SERVER_NAME;
+use crate::exchange::exchange;
 
 const PORT: u16 = 9095;
 /// What the kubelet gives a probe.
@@ -57,7 +56,7 @@ impl Port {
     pub async fn is_ready(&self) -> Result<bool> {
         let probe = async {
             let plain = TcpStream::connect(self.address).await.context("connect")?;
-            let response = exchange(plain, Method::GET, "/readyz", None).await?;
+            let response = exchange(plain, &Method::GET, "/readyz", None).await?;
             match response.status() {
                 StatusCode::OK => Ok(true),
                 StatusCode::SERVICE_UNAVAILABLE => Ok(false),
@@ -112,24 +111,9 @@ impl Port {
         let tcp = TcpStream::connect(self.address).await.context("connect")?;
         let name = ServerName::try_from(SERVER_NAME).context("use the server's name")?;
         let tls = tokio_rustls::TlsConnector::from(Arc::clone(&self.agent)).connect(name, tcp).await;
-        exchange(tls.context("TLS")?, method, path, body).await
+        let body = body.map(|body| ("application/json", body.to_string().into_bytes()));
+        exchange(tls.context("TLS")?, &method, path, body).await
     }
-}
-
-async fn exchange<S>(stream: S, method: Method, path: &str, body: Option<Value>) -> Result<Response<Incoming>>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.context("begin HTTP")?;
-    // Ends with the response's body.
-    tokio::spawn(connection);
-    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
-    if body.is_some() {
-        request = request.header("content-type", "application/json");
-    }
-    let body = body.map(|body| body.to_string()).unwrap_or_default();
-    sender.send_request(request.body(Full::new(Bytes::from(body)))?).await.context("ask")
 }
 
 impl Answer {

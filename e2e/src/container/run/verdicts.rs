@@ -58,22 +58,11 @@ pub(super) fn broken(error: &anyhow::Error, timeline: &Timeline, began: u64) -> 
         took: now().saturating_sub(began),
         evidence: Some(PathBuf::from(EVIDENCE)),
         timeline: timeline.entries(),
-        ..plain("storm", "every fault of the schedule, and all members well after each")
-    }
-}
-
-fn plain(name: &str, about: &str) -> Outcome {
-    Outcome {
-        name: name.to_owned(),
-        about: about.to_owned(),
-        verdict: Verdict::Passed,
-        reason: None,
-        started: 0,
-        took: 0,
-        namespace: String::new(),
-        evidence: None,
-        timeline: Vec::new(),
-        measured: Vec::new(),
+        ..Outcome::new(
+            "storm",
+            "every fault of the schedule, and all members well after each",
+            Verdict::Passed,
+        )
     }
 }
 
@@ -93,7 +82,11 @@ fn of_storm(storm: &Storm, schedule: &Schedule, timeline: &Timeline, began: u64)
         evidence: Some(PathBuf::from(EVIDENCE)),
         timeline: timeline.entries(),
         measured: measured.map(|(name, value)| (name.to_owned(), value)).into(),
-        ..plain("storm", "every fault of the schedule, and all members well after each")
+        ..Outcome::new(
+            "storm",
+            "every fault of the schedule, and all members well after each",
+            Verdict::Passed,
+        )
     }
 }
 
@@ -117,7 +110,11 @@ fn of_history(storm: &Storm, judgement: &Judgement, judged: Duration) -> Outcome
         verdict: if reason.is_some() { Verdict::Failed } else { Verdict::Passed },
         reason,
         measured: measured.map(|(name, value)| (name.to_owned(), value)).into(),
-        ..plain("history", "every key is one linearizable register, and no acknowledged write is lost")
+        ..Outcome::new(
+            "history",
+            "every key is one linearizable register, and no acknowledged write is lost",
+            Verdict::Passed,
+        )
     }
 }
 
@@ -126,7 +123,7 @@ fn of_finding(finding: &Finding) -> Outcome {
         verdict: if finding.holds() { Verdict::Passed } else { Verdict::Failed },
         reason: (!finding.holds()).then(|| finding.trouble.join("\n")),
         measured: vec![("seen".to_owned(), finding.seen.clone())],
-        ..plain(finding.name, finding.about)
+        ..Outcome::new(finding.name, finding.about, Verdict::Passed)
     }
 }
 
