@@ -3,11 +3,15 @@
 //! The tiers that need a container engine, in their short forms: the storm of faults in containers, and the smoke in a
 //! cluster.
 
+use std::path::Path;
 use std::time::Instant;
 
 use super::Row;
 use crate::cmd::e2e;
 use crate::engine::{self, Engine};
+
+/// Where the kernel makes loop devices. The engine runs on this machine, so its kernel is ours.
+const LOOP: &str = "/dev/loop-control";
 
 /// Such a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +30,11 @@ pub(super) enum Short {
     },
     /// It could not be brought to running.
     Failed(String),
-    /// This machine cannot run it.
-    NoEngine(String),
+    /// This machine cannot run it: why, and what mends that.
+    Unfit {
+        why: String,
+        mend: &'static str,
+    },
     NotAsked,
     /// Tests of lower tiers failed, and say more.
     NotReached,
@@ -37,7 +44,12 @@ impl EngineTier {
     /// Runs it, if an engine is there.
     pub(super) fn run(self) -> Short {
         if let Err(error) = Engine::running() {
-            return Short::NoEngine(format!("{error:#}").lines().next().unwrap_or_default().to_owned());
+            let why = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
+            return Short::Unfit { why, mend: engine::MEND };
+        }
+        if self == Self::Container && !Path::new(LOOP).exists() {
+            let why = format!("volumes are loop devices, and there is no {LOOP}");
+            return Short::Unfit { why, mend: "modprobe loop" };
         }
         let began = Instant::now();
         let done = match self {
@@ -79,7 +91,7 @@ impl EngineTier {
                 let first = why.lines().next().unwrap_or_default();
                 (format!("NOT GOOD: {first}"), "-".into(), command)
             }
-            Short::NoEngine(why) => (format!("not run: {why}"), "-".into(), engine::MEND),
+            Short::Unfit { why, mend } => (format!("not run: {why}"), "-".into(), *mend),
             Short::NotAsked => ("not run: not asked for".into(), "-".into(), command),
             Short::NotReached => ("not run: a test before it failed".into(), "-".into(), command),
         };
@@ -93,7 +105,7 @@ impl Short {
         match self {
             Self::Ran { code, .. } => *code != 0,
             Self::Failed(_) => true,
-            Self::NoEngine(_) => demanded,
+            Self::Unfit { .. } => demanded,
             Self::NotAsked | Self::NotReached => false,
         }
     }
@@ -109,7 +121,7 @@ mod tests {
         for code in [1, 3, 4, 130] {
             assert!(Short::Ran { code, seconds: 1.0 }.is_bad(false), "{code}");
         }
-        let none = Short::NoEngine("no engine".into());
+        let none = Short::Unfit { why: "no engine".into(), mend: engine::MEND };
         assert!(none.is_bad(true) && !none.is_bad(false));
         let row = EngineTier::Container.row(&none);
         assert_eq!((row.tier, row.command), ("container", engine::MEND));
