@@ -43,6 +43,8 @@ pub struct Results {
     pub host: Vec<(String, String)>,
     /// The selection, as it was given: `--smoke --shard 1/2`.
     pub selection: String,
+    /// The command that runs the same once more.
+    pub replay: String,
     /// In the order of the table; a scenario that was selected and has not ended is not there.
     pub outcomes: Vec<Outcome>,
 }
@@ -205,6 +207,7 @@ mod tests {
             interrupted: false,
             host: vec![("cores".into(), "2".into())],
             selection: String::new(),
+            replay: String::new(),
             outcomes: verdicts.iter().map(outcome).collect(),
         }
     }

@@ -78,6 +78,7 @@ async fn run(args: &Args, table: &[Scenario]) -> Result<Exit> {
         interrupted: false,
         host: host::facts(),
         selection: args.selection(),
+        replay: replay(&args.selection(), &stage),
         outcomes: selection.cannot_run.iter().map(|(scenario, needs)| missing(scenario, needs)).collect(),
     });
     std::fs::create_dir_all(&stage.report).with_context(|| format!("make {}", stage.report.display()))?;
@@ -138,6 +139,14 @@ async fn run(args: &Args, table: &[Scenario]) -> Result<Exit> {
     let results = results.lock().unwrap_or_else(PoisonError::into_inner).clone();
     show::summary(&results, &cluster.stage.report)?;
     Ok(results.exit())
+}
+
+/// The command that does this run once more.
+fn replay(selection: &str, stage: &Stage) -> String {
+    let mut words = vec!["cargo xtask e2e", selection];
+    words.extend(stage.has_double().then_some("--allow-double"));
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    format!("{} --seed {}", words.join(" "), stage.seed)
 }
 
 fn missing(scenario: &Scenario, needs: &[crate::scenario::Need]) -> Outcome {

@@ -80,6 +80,7 @@ pub(crate) fn results(outcomes: Vec<Outcome>) -> Results {
         interrupted: false,
         host: vec![("cores".into(), "2".into()), ("kernel".into(), "6.1.0-28-amd64".into())],
         selection: "--filter e".into(),
+        replay: "cargo xtask e2e --filter e --allow-double --seed 4211873340172".into(),
         outcomes,
     }
 }

@@ -171,7 +171,8 @@ fn results(setting: &Setting) -> Results {
         finished: None,
         interrupted: false,
         host: host::facts(),
-        selection: setting.replay.clone(),
+        selection: "--tier container".into(),
+        replay: setting.replay.clone(),
         outcomes: Vec::new(),
     }
 }

@@ -73,11 +73,7 @@ fn facts(results: &Results) -> String {
     let facts = facts.iter().map(|(name, value)| (*name, value.as_str()));
     let host = results.host.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let mut text = list(facts.chain(host));
-    let double = if results.double { " --allow-double" } else { "" };
-    let selection =
-        if results.selection.is_empty() { String::new() } else { format!(" {}", results.selection) };
-    let command = format!("cargo xtask e2e{selection}{double} --seed {}", results.seed);
-    let _ = writeln!(text, "<p>Once more, the same: <code>{}</code></p>", esc(&command));
+    let _ = writeln!(text, "<p>Once more, the same: <code>{}</code></p>", esc(&results.replay));
     text
 }
 
