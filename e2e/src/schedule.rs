@@ -173,10 +173,9 @@ impl Kind {
     fn cost(self) -> Duration {
         let (_, most) = self.span();
         let mending = match self {
-            Self::KillSidecar | Self::SlowNetwork | Self::RotateCertificates => 2,
-            Self::RacingAgents => 15,
-            Self::PowerLoss | Self::LoseData | Self::DamageData => 20,
-            _ => 8,
+            Self::KillSidecar | Self::SlowNetwork | Self::RotateCertificates => 1,
+            Self::RacingAgents | Self::PowerLoss | Self::LoseData | Self::DamageData => 9,
+            _ => 4,
         };
         Duration::from_secs(most / 2 + mending)
     }
