@@ -16,6 +16,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::Value;
 
 pub(crate) const SCENARIOS: &[Scenario] = &[
+    // Shows: H9
     scenario!(the_example_with_a_sidecar_serves, "examples/with-sidecar.yaml, applied as it stands")
         .within(Duration::from_secs(300)),
     scenario!(the_example_of_three_members_alone_serves, "examples/alone.yaml, applied as it stands")

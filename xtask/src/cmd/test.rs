@@ -20,8 +20,8 @@ use crate::{machine, repo, workspace};
 
 /// Runs the tests
 ///
-/// On first use it builds the pinned cargo-nextest, and etcd 3.5, 3.6 and 3.7, into the cache. Ends with a table of
-/// the tiers: what ran, what did not, and the command that would run it.
+/// On first use it builds the pinned cargo-nextest, etcd 3.5, 3.6 and 3.7, and what images are sent to and signed by, into
+/// the cache. Ends with a table of the tiers: what ran, what did not, and the command that would run it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask test                  all that this machine can run\n  \

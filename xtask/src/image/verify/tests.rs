@@ -190,6 +190,7 @@ fn a_file_that_lends_rights_or_that_anybody_may_change_is_named() {
     );
 }
 
+// Shows: H9
 #[test]
 fn a_shell_is_found_under_any_name_and_as_a_link() {
     let said = shell(Entry { what: What::Bytes(b"#!".to_vec()), ..Entry::program("usr/local/x", "") });
