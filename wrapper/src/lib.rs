@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! etcd-wrapper: runs one etcd member in a pod. ARCHITECTURE.md has the map; the stages hand values on in this order:
-//! `bootstrap` → `supervise` → `member` → `api`, each with one writer, none reaching back.
+//! `bootstrap` → `supervise` → `member` → `api`, each with one writer, none reaching forward.
 pub mod api;
 pub mod app;
 pub mod bootstrap;

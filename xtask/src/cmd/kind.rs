@@ -17,8 +17,8 @@ use crate::tools::Tool;
 /// Makes and removes test clusters
 ///
 /// A cluster is one KinD node. Its image is the public one where the engine has it or can pull it, else one that is
-/// built from pinned modules and Debian's packages: some 12 minutes on two cores the first time, from then on in the
-/// cache. Several clusters live side by side by their names; the kubeconfig is one of its own, never yours.
+/// built from pinned modules and Debian's packages: some 12 minutes on two cores the first time, from then on the
+/// engine has it. Several clusters live side by side by their names; the kubeconfig is one of its own, never yours.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask kind up                       a cluster called etcd-wrapper\n  \
