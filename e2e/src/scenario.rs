@@ -113,7 +113,7 @@ impl Need {
     fn met(self, stage: &Stage) -> bool {
         match self {
             Self::RealSidecar => stage.image(Role::Sidecar).is_some() && !stage.has_double(),
-            Self::Double => stage.has_double(),
+            Self::Double => stage.image(Role::SidecarDouble).is_some(),
             Self::GoImage => stage.image(Role::GoWrapper).is_some(),
             Self::Etcd34 => stage.image(Role::Wrapper34).is_some(),
             Self::Etcd36 => stage.image(Role::Wrapper36).is_some(),
@@ -125,7 +125,7 @@ impl fmt::Display for Need {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::RealSidecar => "the real sidecar (an image under its public name in the engine)",
-            Self::Double => "the double of the sidecar (--allow-double, and no real one at hand)",
+            Self::Double => "the double of the sidecar",
             Self::GoImage => "the Go image (give its name)",
             Self::Etcd34 => "our image with etcd 3.4",
             Self::Etcd36 => "our image with etcd 3.6",
@@ -153,7 +153,7 @@ mod tests {
     fn needs_are_held_against_the_stage() {
         let row = |needs| crate::scenario!(something_comes_back, "why").needs(needs);
         let real = stage(&[(Role::Sidecar, Origin::Engine), (Role::GoWrapper, Origin::Engine)]);
-        let double = stage(&[(Role::Sidecar, Origin::Double), (Role::Wrapper36, Origin::Built)]);
+        let double = stage(&[(Role::SidecarDouble, Origin::Double), (Role::Wrapper36, Origin::Built)]);
         assert_eq!(row(&[Need::RealSidecar, Need::GoImage]).missing(&real), []);
         assert_eq!(
             row(&[Need::RealSidecar, Need::GoImage]).missing(&double),

@@ -73,6 +73,9 @@ pub enum Role {
     /// etcd-backup-restore, or its double.
     #[serde(rename = "sidecar")]
     Sidecar,
+    /// The double, for scenarios that tell the sidecar to misbehave.
+    #[serde(rename = "sidecar-double")]
+    SidecarDouble,
     /// The operator that makes the pods.
     #[serde(rename = "druid")]
     Druid,
@@ -153,6 +156,7 @@ impl fmt::Display for Role {
             Self::WrapperNew => "wrapper-new",
             Self::GoWrapper => "go-wrapper",
             Self::Sidecar => "sidecar",
+            Self::SidecarDouble => "sidecar-double",
             Self::Druid => "druid",
             Self::Init => "init",
             Self::Toolbox => "toolbox",

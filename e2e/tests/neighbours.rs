@@ -62,7 +62,9 @@ async fn a10_a_frozen_sidecar_touches_neither_etcd_nor_readiness(case: &Case) ->
 }
 
 async fn a10_a_sidecar_that_answers_500_touches_neither_etcd_nor_readiness(case: &Case) -> Result<()> {
-    let (etcd, toolbox) = serving(case).await?;
+    let etcd = case.etcd("one").backup_image(&image(case, Role::SidecarDouble)?).create().await?;
+    etcd.ready(BOOTSTRAP).await?;
+    let toolbox = Toolbox::start(&etcd).await?;
     let member = etcd.member(0);
     let sidecar = member.wrapper().on_port(8080);
     let limit = Duration::from_secs(10);

@@ -8,8 +8,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::contents::{NONROOT, base, contents};
+use super::revision::Revision;
+use super::shipped::{self, TITLE};
 use super::{Entry, Image, Layer, Ready, What};
 use crate::arch::Arch;
+use crate::repo;
 use crate::sh::Step;
 use crate::tools::{Line, Tool};
 
@@ -18,14 +21,15 @@ pub(crate) fn reference(name: &str, ready: &Ready) -> String {
     format!("localhost/{name}:{}", ready.short())
 }
 
-/// The wrapper of this tree with an etcd of `line`.
+/// The wrapper of this tree with an etcd of `line`: for the lines that are shipped the very image that is, so that what
+/// passed with it passed with the release.
 pub(crate) fn wrapper(binary: &Path, line: Line) -> Result<Image> {
     let mut contents = contents(Arch::HERE, binary, line, false)?;
     if line == Line::L34 {
         // Debian's is linked dynamically.
         contents.layers.push(Layer::Entries(libraries(&Tool::Etcd(line).ensure()?)?));
     }
-    Ok(contents.image(Arch::HERE))
+    Ok(shipped::image(&contents, Arch::HERE, &Revision::of(&repo::root())?, TITLE))
 }
 
 /// The double of the sidecar for a cluster.
@@ -42,8 +46,9 @@ pub(crate) fn sidecar_double(binary: &Path) -> Image {
 
 /// The wrapper once more under another id, for a member that is moved to a new image.
 pub(crate) fn wrapper_again(binary: &Path, line: Line) -> Result<Image> {
-    let labels = [("etcd-wrapper.image".to_owned(), "again".to_owned())].into();
-    Ok(Image { labels, ..wrapper(binary, line)? })
+    let mut image = wrapper(binary, line)?;
+    image.labels.insert("etcd-wrapper.image".to_owned(), "again".to_owned());
+    Ok(image)
 }
 
 /// The pause container of the container tier, and the light double of the sidecar. Root, since the hand reaches into

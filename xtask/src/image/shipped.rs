@@ -18,6 +18,9 @@ use crate::arch::Arch;
 use crate::tools::Line;
 use crate::{repo, workspace};
 
+/// Of the image that runs members.
+pub(super) const TITLE: &str = "etcd-wrapper";
+
 /// What shall be built.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
@@ -33,7 +36,7 @@ pub(crate) struct Options {
 impl Options {
     /// What the image is called: `etcd-wrapper`, or `etcd-wrapper-ops`.
     pub(crate) fn title(&self) -> &'static str {
-        if self.ops { "etcd-wrapper-ops" } else { "etcd-wrapper" }
+        if self.ops { "etcd-wrapper-ops" } else { TITLE }
     }
 
     /// The name of its layout: with the line, `etcd-wrapper-3.5`.
@@ -79,6 +82,11 @@ pub(crate) fn build(options: &Options) -> Result<Layout> {
     Layout::open(&place)
 }
 
+/// The image of one architecture, as it says of itself what it is.
+pub(super) fn image(contents: &Contents, arch: Arch, revision: &Revision, title: &str) -> Image {
+    Image { created: revision.created.clone(), labels: revision.labels(title), ..contents.image(arch) }
+}
+
 /// Writes the layout of what was built.
 fn write(
     root: &Path,
@@ -93,9 +101,7 @@ fn write(
     let mut manifests = Vec::new();
     let mut lists = Vec::new();
     for (arch, contents) in parts {
-        let image =
-            Image { created: revision.created.clone(), labels: labels.clone(), ..contents.image(*arch) };
-        let manifest = manifest(&blobs, &image)?;
+        let manifest = manifest(&blobs, &image(contents, *arch, revision, options.title()))?;
         let subject = Subject {
             title: options.title(),
             version: &package.version,

@@ -30,6 +30,8 @@ pub(super) enum Role {
     /// The same under another id.
     WrapperNew,
     Sidecar,
+    /// For the scenarios that tell the sidecar to misbehave, whatever the others have.
+    SidecarDouble,
     Druid,
     /// What druid's init containers run.
     Init,
@@ -71,6 +73,7 @@ pub(super) fn wanted(smoke: bool) -> Vec<Role> {
     let mut roles = vec![Role::Wrapper, Role::Sidecar, Role::Druid, Role::Init, Role::Toolbox];
     if !smoke {
         roles.extend([Role::WrapperWith(Line::L34), Role::WrapperWith(Line::L36), Role::GoWrapper]);
+        roles.push(Role::SidecarDouble);
     }
     roles
 }
@@ -116,7 +119,7 @@ pub(super) fn collect(
             Role::Init => Some(&foreign.chown),
             Role::GoWrapper => Some(&foreign.go_wrapper),
             Role::Sidecar | Role::Wrapper | Role::WrapperWith(_) | Role::WrapperNew => None,
-            Role::Toolbox | Role::Hand => None,
+            Role::SidecarDouble | Role::Toolbox | Role::Hand => None,
         };
         let Some(image) = public else {
             to_build.push(role);
@@ -174,7 +177,7 @@ fn build(role: Role, kit: Kit) -> Result<(String, Image, From)> {
         // It lies beside the hand.
         Role::Sidecar if kit.light_double => ("etcd-wrapper-hand".into(), light()?, From::Double),
         Role::Hand => ("etcd-wrapper-hand".into(), light()?, From::Built),
-        Role::Sidecar => {
+        Role::Sidecar | Role::SidecarDouble => {
             let double = workspace::build("cluster-sidecar", "cluster-sidecar", false)?;
             ("etcd-wrapper-sidecar-double".into(), ours::sidecar_double(&double), From::Double)
         }
@@ -226,6 +229,7 @@ impl std::fmt::Display for Role {
             Self::Wrapper => out.write_str("wrapper"),
             Self::WrapperWith(line) => write!(out, "wrapper-{}", line.as_str()),
             Self::Sidecar => out.write_str("sidecar"),
+            Self::SidecarDouble => out.write_str("sidecar-double"),
             Self::Druid => out.write_str("druid"),
             Self::Init => out.write_str("init"),
             Self::Toolbox => out.write_str("toolbox"),
@@ -259,6 +263,7 @@ impl FromStr for Choice {
             Role::WrapperWith(Line::L37),
             Role::WrapperNew,
             Role::Sidecar,
+            Role::SidecarDouble,
             Role::Druid,
             Role::Init,
             Role::Toolbox,
@@ -291,7 +296,8 @@ mod tests {
 
     #[test]
     fn the_smoke_needs_no_image_that_only_some_scenarios_use() {
-        assert!(!wanted(true).contains(&Role::GoWrapper));
-        assert!(wanted(false).contains(&Role::GoWrapper));
+        for role in [Role::GoWrapper, Role::SidecarDouble] {
+            assert!(!wanted(true).contains(&role) && wanted(false).contains(&role));
+        }
     }
 }
