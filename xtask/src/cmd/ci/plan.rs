@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use self::matrix::Matrix;
+use self::matrix::{Matrix, Set};
 use self::paths::Needs;
 use crate::repo;
 use crate::sh::Step;
@@ -45,7 +45,7 @@ enum Event {
     PullRequest,
     /// The night: the wide matrix, and everything
     Schedule,
-    /// A release: the small matrix, and everything
+    /// A release: the matrix of a release, and everything
     Release,
 }
 
@@ -112,7 +112,11 @@ fn plan(event: Event, change: Option<&Change>, matrix: &Matrix) -> Result<Value>
             }
         }
     }
-    let wide = event == Event::Schedule;
+    let set = match event {
+        Event::Schedule => Set::Wide,
+        Event::Release => Set::Release,
+        Event::Push | Event::PullRequest => Set::Small,
+    };
     let shards: Vec<Value> =
         (1..=SHARDS).map(|shard| json!({"shard": format!("{shard}/{SHARDS}")})).collect();
     Ok(json!({
@@ -124,8 +128,8 @@ fn plan(event: Event, change: Option<&Change>, matrix: &Matrix) -> Result<Value>
         "images": needs.images,
         "e2e": needs.e2e,
         "bench": needs.bench,
-        "images_matrix": matrix.images(wide),
-        "e2e_matrix": matrix.combined(wide)?,
+        "images_matrix": matrix.images(set),
+        "e2e_matrix": matrix.combined(set)?,
         "mutants_matrix": {"include": shards},
         "why": why,
     }))
@@ -144,6 +148,7 @@ fn outputs(plan: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::Line;
 
     fn planned(event: Event, paths: &[&str]) -> Value {
         let change =
@@ -153,7 +158,7 @@ mod tests {
 
     #[test]
     fn prose_alone_needs_nothing_heavy() {
-        let plan = planned(Event::PullRequest, &["README.md", "docs/operations.md"]);
+        let plan = planned(Event::PullRequest, &["README.md", "docs/security.md"]);
         assert_eq!(plan["checks"], true);
         for job in ["tests", "coverage", "upload", "images", "e2e"] {
             assert_eq!(plan[job], false, "{job}");
@@ -184,7 +189,21 @@ mod tests {
             plan["e2e_matrix"]["include"].as_array().unwrap().len()
         };
         assert!(size(Event::Push) < size(Event::Schedule));
-        assert_eq!(size(Event::Push), size(Event::Release));
+    }
+
+    /// `release check` takes no report of a part.
+    #[test]
+    fn a_release_runs_all_scenarios_with_the_etcd_that_it_ships() {
+        let plan = plan(Event::Release, None, &Matrix::read(&repo::root()).unwrap()).unwrap();
+        let runs = plan["e2e_matrix"]["include"].as_array().unwrap();
+        assert!(!runs.is_empty());
+        for run in runs {
+            assert_eq!(
+                (&run["scenarios"], &run["etcd"]),
+                (&json!("all"), &json!(Line::DEFAULT.as_str())),
+                "{run}"
+            );
+        }
     }
 
     #[test]

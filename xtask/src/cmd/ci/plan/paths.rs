@@ -36,9 +36,11 @@ impl Needs {
 }
 
 /// Beginning of a path, or with `*` before it its end; what it needs; and what it is.
-const TABLE: [(&str, Needs, &str); 34] = [
-    // Two pages are inputs of tests.
+const TABLE: [(&str, Needs, &str); 36] = [
+    // Some pages are inputs of tests.
     ("docs/flows.md", Needs::TESTS, "flows that a test runs"),
+    ("docs/runbooks.md", Needs::TESTS, "commands that a test runs"),
+    ("docs/operations.md", Needs::TESTS, "tables that a test holds against the product"),
     ("docs/concepts.md", Needs::TESTS, "a page with the machine's diagram"),
     ("*.md", Needs::CHECKS, "prose"),
     ("LICENSES/", Needs::CHECKS, "licences"),
