@@ -16,7 +16,7 @@ pub(crate) mod ours;
 mod provenance;
 pub(crate) mod registry;
 mod revision;
-mod sbom;
+pub(crate) mod sbom;
 mod shipped;
 pub(crate) mod smoke;
 mod unpack;

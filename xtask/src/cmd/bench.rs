@@ -29,7 +29,7 @@ use crate::{repo, workspace};
     cargo xtask bench --only 1,3,5,10 --runs 5 --check\n  \
     cargo xtask bench --peer go=/path/to/etcd-wrapper --sidecar /path/to/etcdbrctl\n  \
     cargo xtask bench --only 1 --trace     every start, part by part\n  \
-    cargo xtask bench --compare            what the hot paths cost, by instructions\n\n\
+    cargo xtask bench --compare            what the hot paths cost\n\n\
     Exit codes: 0 done, with --check: every bar that was measured holds; 1 a bar was missed (--check), or a row failed;\n\
     3 no bar was missed, but one was too noisy for a verdict (--check); 2 usage; 130 interrupted.")]
 pub(crate) struct Args {

@@ -26,7 +26,7 @@ use crate::repo;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask release plan --bump minor  what the next release would be\n  \
-    cargo xtask release prepare            the commit with its version and changelog\n  \
+    cargo xtask release prepare            the commit of the release\n  \
     cargo xtask release build              images, descriptor and archive\n  \
     cargo xtask release check              whether all of it is whole\n  \
     cargo xtask release cut                what a cut would do; --execute\n  \

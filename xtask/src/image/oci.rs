@@ -117,6 +117,13 @@ impl Descriptor {
     }
 }
 
+impl std::fmt::Display for Platform {
+    /// `linux/amd64`
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}/{}", self.os, self.architecture)
+    }
+}
+
 impl Platform {
     pub(crate) fn linux(arch: Arch) -> Self {
         Self { architecture: arch.as_str().into(), os: "linux".into() }

@@ -13,6 +13,7 @@ use super::document::{CYCLONEDX, IN_TOTO, SPDX};
 use super::version::Version;
 use crate::arch::Arch;
 use crate::image::oci::{self, Annotations, Descriptor, Index, Manifest, Platform};
+use crate::image::sbom::PLATFORM;
 use crate::image::{Blobs, Digest, Entry, Image, Layer, Layout, What};
 
 /// What an image is planted for.
@@ -55,11 +56,15 @@ pub(crate) fn image(seed: &Seed<'_>, place: &Path) -> Result<Layout> {
     }
     let index = blobs.json(oci::INDEX, &Index::new(manifests, labels))?;
     let mut listed = vec![index.clone()];
+    let empty = blobs.bytes(oci::EMPTY, b"{}")?;
     for (kind, document) in documents(seed, &index)? {
-        if !seed.without.contains(&kind) {
-            let empty = blobs.bytes(oci::EMPTY, b"{}")?;
+        // As in an image that ships: a list for each architecture, provenance of the whole, all of them at the index.
+        let about = |arch: &Arch| Annotations::from([(PLATFORM.into(), Platform::linux(*arch).to_string())]);
+        let notes =
+            if kind == IN_TOTO { vec![Annotations::new()] } else { seed.archs.iter().map(about).collect() };
+        for notes in notes.into_iter().filter(|_| !seed.without.contains(&kind)) {
             let document = blobs.json(kind, &document)?;
-            let manifest = Manifest::referrer(kind, document, index.clone(), Annotations::new());
+            let manifest = Manifest::referrer(kind, document, index.clone(), notes);
             debug_assert_eq!(manifest.config, empty);
             let mut described = blobs.json(oci::MANIFEST, &manifest)?;
             described.artifact_type = Some(kind.into());

@@ -27,7 +27,7 @@ use crate::{repo, workspace};
 /// tag names it, and the release is a draft until all of its files are there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask release cut                               what is done, and what is not\n  \
+    cargo xtask release cut                               what is done already\n  \
     cargo xtask release cut --execute --key cosign.key    on a laptop\n  \
     cargo xtask release cut --execute                     in hosted CI\n\n\
     GITHUB_TOKEN needs the right `contents: write`. For the registry, log in before: docker login HOST; or set\n\

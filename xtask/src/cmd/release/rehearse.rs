@@ -18,7 +18,7 @@ use crate::{cache, repo, workspace};
 /// in for what.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask release rehearse             with the real image, which takes longer\n  \
+    cargo xtask release rehearse             with the real image\n  \
     cargo xtask release rehearse --planted   with a small image in its place")]
 pub(super) struct Args {
     /// Take a small image of a shell script in the place of the real one, and say so
