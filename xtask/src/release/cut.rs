@@ -30,7 +30,7 @@ pub(crate) const CONTINUE: &str = "cargo xtask release cut --execute";
 /// A step, in the order in which they are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Step {
-    /// Claims the release at the remote, so that no other cut runs beside.
+    /// Locks the release at the remote, so that no other cut runs beside.
     Lock,
     /// Makes a draft, which shows that the token may write.
     Draft,

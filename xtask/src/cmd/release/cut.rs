@@ -22,7 +22,7 @@ use crate::{repo, workspace};
 
 /// Publishes a release that is whole; without --execute it says what it would do
 ///
-/// Every step looks first whether it is done, so a cut that was cut off is continued by running it again. A claim at the
+/// Every step looks first whether it is done, so a cut that was cut off is continued by running it again. A lock at the
 /// remote keeps a second cut out. What gives something a name comes last: the image lies signed in its registry before a
 /// tag names it, and the release is a draft until all of its files are there.
 #[derive(Debug, clap::Args)]
@@ -47,8 +47,8 @@ pub(super) struct Args {
     /// Do not ask whether CI is green
     #[arg(long)]
     offline: bool,
-    /// Take the claim of a cut over that is dead, by the name that it is refused with
-    #[arg(long, value_name = "CLAIM")]
+    /// Take the lock of a cut over that is dead, by the name that it is refused with
+    #[arg(long, value_name = "LOCK")]
     take_over: Option<String>,
     /// Kill this process after a step
     #[arg(long, value_name = "STEP", hide = true)]

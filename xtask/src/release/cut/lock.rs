@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
-//! The claim on the remote: a ref that is made only where there is none, and names who holds it. It outlives the process on
+//! The lock on the remote: a ref that is made only where there is none, and names who holds it. It outlives the process on
 //! purpose; the same clone, or the same run of hosted CI, goes on under it.
 
 use anyhow::{Context, Result, bail};
@@ -20,10 +20,10 @@ enum Held {
 
 pub(super) fn look(cut: &Cut) -> Result<State> {
     Ok(match held(cut)? {
-        Held::Free => State::Todo(format!("claim {} at {}", cut.tag(), cut.remote)),
-        Held::Ours(_) => State::Done("the claim is ours".into()),
+        Held::Free => State::Todo(format!("lock {} at {}", cut.tag(), cut.remote)),
+        Held::Ours(_) => State::Done("the lock is ours".into()),
         Held::Other { object, .. } if taken_over(cut, &object) => {
-            State::Todo(format!("take the claim {} over", short(&object)))
+            State::Todo(format!("take the lock {} over", short(&object)))
         }
         Held::Other { object, says } => bail!(
             "another cut holds the lock of {}: {}; wait for it. If it is dead and cannot be continued where it ran: {} --take-over {}",
@@ -43,15 +43,15 @@ pub(super) fn act(cut: &Cut) -> Result<()> {
     };
     let note = cut.git.note(&format!("release {}\n\n{}", cut.tag(), owner(cut)))?;
     let swap = Swap { name: REF.into(), from, to: Some(note) };
-    cut.git.swap(&cut.remote, &[swap]).context("claim the release; another cut may have been quicker")
+    cut.git.swap(&cut.remote, &[swap]).context("lock the release; another cut may have been quicker")
 }
 
 pub(super) fn look_away(cut: &Cut) -> Result<State> {
     Ok(match held(cut)? {
-        Held::Free => State::Done("the claim is given back".into()),
-        Held::Ours(_) => State::Todo("give the claim back".into()),
+        Held::Free => State::Done("the lock is given back".into()),
+        Held::Ours(_) => State::Todo("give the lock back".into()),
         // Found and told by the first step.
-        Held::Other { .. } => State::Todo("give the claim back, once it is ours".into()),
+        Held::Other { .. } => State::Todo("give the lock back, once it is ours".into()),
     })
 }
 

@@ -153,7 +153,7 @@ fn of_two_cuts_at_once_the_second_is_refused_until_it_takes_over() {
 }
 
 #[test]
-fn the_claim_is_made_only_where_there_is_none() {
+fn the_lock_is_made_only_where_there_is_none() {
     let scene = Scene::built();
     let (one, two) = (scene.git().note("one").unwrap(), scene.git().note("two").unwrap());
     let claim = |to: &str, from: Option<&str>| {

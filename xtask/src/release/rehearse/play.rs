@@ -177,7 +177,7 @@ impl Play<'_> {
         ensure!(said.contains("nothing is left to do"), "a cut of what is out said: {said}");
         let is = git.remote_tag("origin", tag)?;
         ensure!(is == Some(git.head()?), "{tag} of the remote is on {is:?}");
-        ensure!(git.remote("origin", "refs/release/lock")?.is_none(), "the claim is still there");
+        ensure!(git.remote("origin", "refs/release/lock")?.is_none(), "the lock is still there");
         let releases = self.stage.github.releases();
         ensure!(releases.contains(&(tag.to_owned(), false)), "release {tag} is not published: {releases:?}");
         let mut found = Vec::new();
