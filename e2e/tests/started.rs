@@ -8,6 +8,7 @@ use e2e::case::Case;
 use e2e::druid::{Builder, Etcd};
 use e2e::load::Load;
 use e2e::toolbox::Toolbox;
+use e2e::wait::{self, Poll};
 
 /// One member: a quarter of a minute is the probe's own delay.
 pub(crate) const ONE: Duration = Duration::from_secs(180);
@@ -15,6 +16,8 @@ pub(crate) const ONE: Duration = Duration::from_secs(180);
 pub(crate) const THREE: Duration = Duration::from_secs(300);
 /// From a fault to a pod that is ready again.
 pub(crate) const AGAIN: Duration = Duration::from_secs(120);
+/// The kubelet and the service need a while to notice an end.
+const SERVED: Duration = Duration::from_secs(45);
 const KEPT: &str = "kept";
 
 /// An Etcd with a client and a key; of three members also with traffic on all of them.
@@ -51,11 +54,21 @@ impl Started {
         Ok(self)
     }
 
-    /// The key from the start is there, and new ones can be written.
+    /// The key from the start is there, and new ones can be written: soon, since for a moment the service may send
+    /// clients to a member that has just gone. A wrong answer is final.
     pub(crate) async fn serves(&self, key: &str) -> Result<()> {
-        let kept = self.toolbox.etcdctl(&["get", KEPT, "--print-value-only"]).await?;
-        ensure!(kept.trim() == "since the start", "what was written at the start reads as {kept:?}");
-        self.toolbox.put_and_get(key, "written").await
+        let reads = async |key: &str, wanted: &str| -> Result<Option<String>> {
+            let read = self.toolbox.etcdctl(&["get", key, "--print-value-only"]).await?;
+            Ok((read.trim() != wanted).then(|| format!("{key} reads as {read:?}, and not as {wanted:?}")))
+        };
+        wait::until(SERVED, "clients that are served through the service", async || {
+            if let Some(wrong) = reads(KEPT, "since the start").await? {
+                return Ok(Poll::Never(wrong));
+            }
+            self.toolbox.etcdctl(&["put", key, "written"]).await?;
+            Ok(reads(key, "written").await?.map_or(Poll::Ready(()), Poll::Never))
+        })
+        .await
     }
 
     /// There are three members, and each has started and votes.
