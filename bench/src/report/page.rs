@@ -14,8 +14,9 @@ pub(super) fn text(report: &Report<'_>) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{0}</title>\n<style>\n{STYLE}</style>\n</head>\n\
-         <body>\n<h1>{0}</h1>\n",
-        esc(&headline(report))
+         <body>\n<h1 class=\"{1}\">{0}</h1>\n",
+        esc(&headline(report)),
+        worst(report)
     );
     page.push_str(&facts(report));
     page.push_str(&bars(report));
@@ -26,11 +27,38 @@ pub(super) fn text(report: &Report<'_>) -> String {
     page
 }
 
+/// What was missed comes first and by its name; what did not occur is not told.
 fn headline(report: &Report<'_>) -> String {
-    let count =
-        |verdict| report.rows.iter().flat_map(|row| &row.bars).filter(|bar| bar.verdict == verdict).count();
-    let (holds, missed, noisy) = (count(Verdict::Holds), count(Verdict::Missed), count(Verdict::Noisy));
-    format!("{} bars: {holds} hold, {missed} missed, {noisy} too noisy for a verdict", holds + missed + noisy)
+    let bars = || report.rows.iter().flat_map(|row| row.bars.iter().map(move |bar| (row, bar)));
+    let count = |verdict| bars().filter(|(_, bar)| bar.verdict == verdict).count();
+    let (all, missed, noisy) = (bars().count(), count(Verdict::Missed), count(Verdict::Noisy));
+    let absent: usize = report.rows.iter().map(|row| row.missing.len()).sum();
+    let mut parts = Vec::new();
+    if missed > 0 {
+        let names = bars().filter(|(_, bar)| bar.verdict == Verdict::Missed);
+        let names: Vec<String> = names.map(|(row, bar)| format!("{} ({})", row.title, bar.what)).collect();
+        parts.push(format!("{missed} of {all} bars MISSED: {}", names.join(", ")));
+    }
+    let holds = count(Verdict::Holds);
+    parts.push(if missed > 0 { format!("{holds} hold") } else { format!("{holds} of {all} bars hold") });
+    if noisy > 0 {
+        parts.push(format!("{noisy} too noisy for a verdict"));
+    }
+    if absent > 0 {
+        parts.push(format!("{absent} not measured"));
+    }
+    parts.join("; ")
+}
+
+/// The class of the headline.
+fn worst(report: &Report<'_>) -> &'static str {
+    if report.any(Verdict::Missed) || report.failed() {
+        "missed"
+    } else if report.any(Verdict::Noisy) {
+        "noisy"
+    } else {
+        "holds"
+    }
 }
 
 fn facts(report: &Report<'_>) -> String {
@@ -48,8 +76,8 @@ fn facts(report: &Report<'_>) -> String {
 
 fn bars(report: &Report<'_>) -> String {
     let mut text =
-        "<table>\n<thead><tr><th>Row</th><th>What</th><th>Bar</th><th>Measured</th><th>Middle half</th>\
-                    <th>Verdict</th></tr></thead>\n<tbody>\n"
+        "<div class=\"wide\"><table>\n<thead><tr><th>Row</th><th>Verdict</th><th>What</th><th>Bar</th><th>Measured</th>\
+                    <th>Middle half</th></tr></thead>\n<tbody>\n"
             .to_owned();
     for row in &report.rows {
         for bar in &row.bars {
@@ -58,8 +86,8 @@ fn bars(report: &Report<'_>) -> String {
         for missing in &row.missing {
             let _ = writeln!(
                 text,
-                "<tr><td><a href=\"#row-{0}\">{0}</a></td><td>{1}: {2}</td><td colspan=\"3\">{3}</td>\
-                 <td><span class=\"chip\">not measured</span></td></tr>",
+                "<tr><td><a href=\"#row-{0}\">{0}</a></td><td><span class=\"chip\">not measured</span></td>\
+                 <td>{1}: {2}</td><td colspan=\"3\">{3}</td></tr>",
                 row.id,
                 esc(row.title),
                 esc(&missing.what),
@@ -69,7 +97,7 @@ fn bars(report: &Report<'_>) -> String {
     }
     let _ = write!(
         text,
-        "</tbody>\n</table>\n<p>A bar is too noisy for a verdict when the middle half of its runs spreads over more than \
+        "</tbody>\n</table></div>\n<p class=\"aside\">A bar is too noisy for a verdict when the middle half of its runs spreads over more than \
          {:.0} % of the bar and the bar lies within it, or when it was missed while others used more than {:.0} % of the machine, \
          or, for a worst case, while a thread that only waited woke late by {:.0} % of the bar or more.</p>\n",
         SPREAD * 100.0,
@@ -95,8 +123,9 @@ fn bar_line(row: &Row, bar: &Bar) -> String {
     let why =
         if bar.why.is_empty() { String::new() } else { format!("<br><small>{}</small>", esc(&bar.why)) };
     format!(
-        "<tr><td><a href=\"#row-{0}\">{0}</a></td><td>{1}: {2}{why}</td><td>{3}</td><td class=\"number\">{value} {4}</td>\
-         <td class=\"number\">{middle}</td><td><span class=\"chip {class}\">{5}</span></td></tr>",
+        "<tr class=\"{class}\"><td><a href=\"#row-{0}\">{0}</a></td><td><span class=\"chip {class}\">{5}</span></td>\
+         <td>{1}: {2}{why}</td><td>{3}</td><td class=\"number\">{value} {4}</td>\
+         <td class=\"number\">{middle}</td></tr>",
         row.id,
         esc(row.title),
         esc(&bar.what),
@@ -110,13 +139,13 @@ fn section(row: &Row) -> String {
     let mut text = format!("<h2 id=\"row-{}\">{}. {}</h2>\n", row.id, row.id, esc(row.title));
     if !row.figures.is_empty() {
         text.push_str(
-            "<table>\n<thead><tr><th>Figure</th><th>Of</th><th>Median</th><th>Least</th><th>Most</th><th>Runs</th>\
+            "<div class=\"wide\"><table>\n<thead><tr><th>Figure</th><th>Of</th><th>Median</th><th>Least</th><th>Most</th><th>Runs</th>\
              </tr></thead>\n<tbody>\n",
         );
         for figure in &row.figures {
             text.push_str(&figure_lines(figure));
         }
-        text.push_str("</tbody>\n</table>\n");
+        text.push_str("</tbody>\n</table></div>\n");
     }
     for figure in row.figures.iter().filter(|figure| figure.series.iter().any(|series| series.runs.len() > 1))
     {

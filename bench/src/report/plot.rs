@@ -19,7 +19,9 @@ const FIELD: f64 = 180.0;
 const LANE: f64 = 26.0;
 /// Points of a curve: more would not be seen.
 const POINTS: usize = 400;
-const COLOURS: usize = 6;
+const COLOURS: usize = 8;
+/// Letters of a name that have room to the left of the axis.
+const NAME: usize = 19;
 
 /// From values to places along one axis.
 #[derive(Clone, Copy)]
@@ -77,8 +79,8 @@ fn svg(height: f64, title: &str, body: &str, legend: &str) -> String {
     let legend =
         if legend.is_empty() { String::new() } else { format!("<figcaption>{legend}</figcaption>\n") };
     format!(
-        "<figure>\n<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n\
-         <text class=\"title\" x=\"12\" y=\"18\">{title}</text>\n{body}</svg>\n{legend}</figure>\n"
+        "<figure>\n<div class=\"wide\"><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n\
+         <text class=\"title\" x=\"12\" y=\"18\">{title}</text>\n{body}</svg></div>\n{legend}</figure>\n"
     )
 }
 
@@ -106,6 +108,14 @@ fn legend<'a>(names: impl Iterator<Item = &'a str>) -> String {
     })
 }
 
+/// The name of a lane; a longer one is cut, and whole under the mouse.
+fn lane_name(name: &str) -> String {
+    match name.char_indices().nth(NAME) {
+        Some((cut, _)) => format!("{}…<title>{}</title>", esc(&name[..cut]), esc(name)),
+        None => esc(name),
+    }
+}
+
 /// Every run as a dot, the median as a tick; a line of dots for each candidate.
 pub(super) fn dots(figure: &Figure, bar: Option<&Bar>) -> String {
     let high = figure.series.iter().map(|series| series.max).fold(bar.map_or(0.0, |bar| bar.limit), f64::max);
@@ -126,7 +136,7 @@ pub(super) fn dots(figure: &Figure, bar: Option<&Bar>) -> String {
             index % COLOURS,
             LEFT - 12.0,
             y + 4.0,
-            esc(&series.of)
+            lane_name(&series.of)
         );
         for run in &series.runs {
             let _ = write!(body, "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>", axis.at(*run));
@@ -138,14 +148,17 @@ pub(super) fn dots(figure: &Figure, bar: Option<&Bar>) -> String {
             y - 9.0
         );
     }
+    let mut legend = String::new();
     if let Some(bar) = bar {
+        let _ = write!(legend, "<span><i class=\"dash\"></i>the bar: {}</span>", esc(&bar.limit_text()));
         let x = axis.at(bar.limit);
         let _ = writeln!(
             body,
             "<line class=\"limit\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\"/>"
         );
     }
-    svg(bottom + 24.0, &format!("{} ({})", figure.name, figure.unit), &body, "")
+    let scale = if axis.log { ", logarithmic" } else { "" };
+    svg(bottom + 24.0, &format!("{} ({}{scale})", figure.name, figure.unit), &body, &legend)
 }
 
 pub(super) fn draw(plot: &Plot) -> String {
@@ -246,7 +259,7 @@ fn bars(title: &str, phases: &[String], of: &[(String, Vec<f64>)]) -> String {
             "<text class=\"name end\" x=\"{}\" y=\"{:.1}\">{}</text>",
             LEFT - 12.0,
             y + 16.0,
-            esc(name)
+            lane_name(name)
         );
         let mut begun = 0.0;
         for (index, part) in parts.iter().enumerate() {
