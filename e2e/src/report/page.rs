@@ -98,7 +98,15 @@ fn scenarios(run: &Run) -> String {
     let mut text = "<table class=\"scenarios\">\n<thead><tr><th>Verdict</th><th>Scenario</th><th>Took</th>\
                     <th>In short</th></tr></thead>\n<tbody>\n"
         .to_owned();
-    for (number, case) in run.cases.iter().enumerate() {
+    // As the sections: what needs a look first, what could not run next.
+    let mut cases: Vec<(usize, &Case)> = run.cases.iter().enumerate().collect();
+    cases.sort_by_key(|(_, case)| match case.outcome.verdict {
+        Verdict::Failed | Verdict::Hung => 0,
+        Verdict::Interrupted => 1,
+        Verdict::Missing => 2,
+        Verdict::Passed => 3,
+    });
+    for (number, case) in cases {
         let _ = writeln!(text, "{}", line(number, case));
     }
     text.push_str("</tbody>\n</table>\n");
@@ -108,7 +116,9 @@ fn scenarios(run: &Run) -> String {
 fn line(number: usize, case: &Case) -> String {
     let outcome = &case.outcome;
     let word = word(outcome.verdict);
-    let name = esc(&outcome.name);
+    // Names are long, and may be broken between their words.
+    let name = esc(&outcome.name).replace('_', "_<wbr>");
+    let class = if case.is_bad() { " class=\"bad\"" } else { "" };
     let name = match outcome.verdict {
         Verdict::Missing => name,
         _ => format!("<a href=\"#case-{number}\">{name}</a>"),
@@ -122,7 +132,7 @@ fn line(number: usize, case: &Case) -> String {
         parts.push(outcome.about.clone());
     }
     format!(
-        "<tr><td><span class=\"chip {word}\">{word}</span></td><td>{name}</td>\
+        "<tr{class}><td><span class=\"chip {word}\">{word}</span></td><td>{name}</td>\
          <td class=\"number\">{}</td><td>{}</td></tr>",
         took(outcome),
         esc(&parts.join("; ")),
@@ -131,7 +141,7 @@ fn line(number: usize, case: &Case) -> String {
 
 fn images(results: &Results) -> String {
     let mut text =
-        "<table>\n<thead><tr><th>Role</th><th>From</th><th>Image</th><th>Digest</th></tr></thead>\n<tbody>\n"
+        "<table class=\"images\">\n<thead><tr><th>Role</th><th>From</th><th>Image</th><th>Digest</th></tr></thead>\n<tbody>\n"
             .to_owned();
     for image in &results.images {
         let class = if image.from == Origin::Double { "chip missing" } else { "chip" };

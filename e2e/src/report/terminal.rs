@@ -32,10 +32,11 @@ pub fn table(results: &Results, colour: bool) -> String {
     text
 }
 
-/// How long a scenario ran; nothing for one that did not.
+/// How long a scenario ran; nothing for one that did not, nor for a check of what others recorded.
 pub(super) fn took(outcome: &Outcome) -> String {
     match outcome.verdict {
         Verdict::Missing => "–".into(),
+        _ if outcome.took == 0 => "–".into(),
         _ => time(outcome.took),
     }
 }

@@ -204,6 +204,31 @@ fn a_case_of_which_nothing_was_seen_is_a_page_too() {
 }
 
 #[test]
+fn the_table_begins_with_what_failed_and_its_cause_stands_alone() {
+    let failed = (Verdict::Failed, Some("it broke\nand this is how it stood"));
+    let page = page::text(&gathered(results(&[PASSED, missing("needs x"), failed])));
+    let row = |name: &str| page.find(&format!(">{name}</a></td>")).unwrap();
+    let absent = page.find("<td>c1</td>").unwrap();
+    assert!(row("c2") < absent && absent < row("c0"));
+    assert!(page.contains("<tr class=\"bad\"><td><span class=\"chip failed\">"));
+    assert!(
+        page.contains(
+            "<p class=\"cause\">it broke</p>\n<pre class=\"message\">and this is how it stood</pre>"
+        )
+    );
+}
+
+#[test]
+fn a_check_of_what_others_recorded_has_no_time_of_its_own() {
+    let mut results = results(&[PASSED]);
+    let outcome = &mut results.outcomes[0];
+    (outcome.timeline, outcome.took, outcome.started) = (Vec::new(), 0, 0);
+    assert!(table(&results, false).contains(" –  ready again"));
+    let page = page::text(&gathered(results));
+    assert!(!page.contains("1970-") && !page.contains("No timeline") && !page.contains("0.0 s"));
+}
+
+#[test]
 fn a_path_that_leaves_the_report_is_no_link() {
     for path in ["/abs/x", "../x", "a/../../x", "javascript:alert(1)"] {
         let mut results = results(&[(Verdict::Failed, None)]);

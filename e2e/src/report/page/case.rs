@@ -19,17 +19,22 @@ pub(super) fn section(number: usize, case: &Case) -> String {
     let outcome = &case.outcome;
     let word = word(outcome.verdict);
     let open = if case.is_bad() { " open" } else { "" };
+    let lasted = if outcome.took == 0 { String::new() } else { took(outcome) };
     let mut text = format!(
         "<details class=\"case\" id=\"case-{number}\"{open}>\n<summary><span class=\"chip {word}\">{word}</span> \
-         <span class=\"name\">{}</span> <span class=\"number\">{}</span></summary>\n<p>{}</p>\n",
+         <span class=\"name\">{}</span> <span class=\"number\">{lasted}</span></summary>\n<p>{}</p>\n",
         esc(&outcome.name),
-        took(outcome),
         esc(&outcome.about),
     );
     if outcome.verdict != Verdict::Passed {
         let what = if outcome.verdict == Verdict::Hung { "It did not end" } else { "What went wrong" };
-        let reason = esc(outcome.reason.as_deref().unwrap_or("no reason was told"));
-        let _ = writeln!(text, "<h3>{what}</h3>\n<pre class=\"message\">{reason}</pre>");
+        // The cause in a line; below it whatever else is known of that moment.
+        let reason = outcome.reason.as_deref().unwrap_or("no reason was told").trim();
+        let (cause, scene) = reason.split_once('\n').unwrap_or((reason, ""));
+        let _ = writeln!(text, "<h3>{what}</h3>\n<p class=\"cause\">{}</p>", esc(cause));
+        if !scene.is_empty() {
+            let _ = writeln!(text, "<pre class=\"message\">{}</pre>", esc(scene));
+        }
     }
     text.push_str(&evidence(case));
     text.push_str(&figure::figure(case));
@@ -42,8 +47,14 @@ pub(super) fn section(number: usize, case: &Case) -> String {
 }
 
 fn evidence(case: &Case) -> String {
-    let begun = format!("Begun {}.", moment(case.outcome.started));
-    let Some(path) = &case.outcome.evidence else { return format!("<p>{begun}</p>\n") };
+    // A check of what others recorded has no beginning of its own.
+    let begun = match case.outcome.started {
+        0 => String::new(),
+        started => format!("Begun {}. ", moment(started)),
+    };
+    let Some(path) = &case.outcome.evidence else {
+        return if begun.is_empty() { begun } else { format!("<p>{}</p>\n", begun.trim_end()) };
+    };
     let path = path.display().to_string();
     // Only a path below the report is a link: the page may be read on another machine, or on a server.
     let is_below = !path.starts_with('/') && !path.contains(':') && !path.split('/').any(|part| part == "..");
@@ -53,7 +64,7 @@ fn evidence(case: &Case) -> String {
     } else {
         format!("<code>{shown}</code>")
     };
-    format!("<p>{begun} Logs, objects, events and volumes that were kept: {shown}</p>\n")
+    format!("<p>{begun}Logs, objects, events and volumes that were kept: {shown}</p>\n")
 }
 
 fn history(case: &Case) -> String {

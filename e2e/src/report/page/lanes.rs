@@ -76,34 +76,44 @@ pub(super) fn leaders(rows: &Rows, scale: Scale) -> Part {
         let until = rows.leaders.get(index + 1).map_or(scale.end(), |next| scale.x(next.at));
         let (class, label) = match &change.member {
             None => ("leader-none".to_owned(), "no leader".to_owned()),
-            Some(member) => {
-                let place = rows.members.iter().position(|row| row.name == *member).unwrap_or(5);
-                (format!("leader-{}", place % 6), format!("{member} (term {})", change.term))
-            }
+            Some(member) => (colour(rows, member), format!("{member} (term {})", change.term)),
         };
+        // In a narrow span the name alone, and in a narrower one what tells it from the others.
+        let name = change.member.as_deref().unwrap_or("none");
+        let labels = [label.as_str(), name, name.rsplit('-').next().unwrap_or(name)];
         let from = scale.x(change.at);
         markup.push_str(&block(
             &class,
             from,
             until,
             ROW,
-            &label,
+            &labels,
             &format!("{:.3} s: {label}", change.at.as_secs_f64()),
         ));
     }
     Part { markup, height: ROW + 8.0 }
 }
 
-/// One member: its phases, and below them whether it was ready.
-pub(super) fn member(row: &MemberRow, scale: Scale) -> Part {
+/// The class of a member's colour in the row of leaders.
+fn colour(rows: &Rows, member: &str) -> String {
+    let place = rows.members.iter().position(|row| row.name == member).unwrap_or(5);
+    format!("leader-{}", place % 6)
+}
+
+/// One member: its phases, and below them whether it was ready. Beside its name stands its colour as a leader.
+pub(super) fn member(rows: &Rows, row: &MemberRow, scale: Scale) -> Part {
     let mut markup = name(&row.name);
+    if !rows.leaders.is_empty() {
+        let class = colour(rows, &row.name);
+        let _ = writeln!(markup, "<rect class=\"{class}\" x=\"0\" y=\"1\" width=\"4\" height=\"14\"/>");
+    }
     for (index, change) in row.changes.iter().enumerate() {
         let until = row.changes.get(index + 1).map_or(scale.end(), |next| scale.x(next.at));
         let from = scale.x(change.at);
         let phase = PHASES.iter().find(|phase| **phase == change.phase).copied().unwrap_or("other");
         let ready = if change.ready { "ready" } else { "not ready" };
         let title = format!("{:.3} s: {}, {ready}", change.at.as_secs_f64(), change.phase);
-        markup.push_str(&block(&format!("ph-{phase}"), from, until, ROW, &change.phase, &title));
+        markup.push_str(&block(&format!("ph-{phase}"), from, until, ROW, &[&change.phase], &title));
         let class = if change.ready { "ready" } else { "unready" };
         let _ = writeln!(
             markup,
@@ -116,21 +126,22 @@ pub(super) fn member(row: &MemberRow, scale: Scale) -> Part {
 
 /// The name of a row.
 pub(super) fn name(text: &str) -> String {
-    format!("<text class=\"row\" x=\"6\" y=\"12\">{}</text>\n", esc(&short(text)))
+    format!("<text class=\"row\" x=\"9\" y=\"12\">{}</text>\n", esc(&short(text)))
 }
 
-/// A span with its label, where that fits.
-fn block(class: &str, from: f64, until: f64, height: f64, label: &str, title: &str) -> String {
+/// A span with the first of its labels that fits, or none.
+fn block(class: &str, from: f64, until: f64, height: f64, labels: &[&str], title: &str) -> String {
     let width = (until - from).max(0.5);
     let mut text = format!(
         "<rect class=\"{class}\" x=\"{from:.1}\" y=\"0\" width=\"{width:.1}\" height=\"{height}\"><title>{}</title></rect>\n",
         esc(title)
     );
-    if LETTER * label.chars().count() as f64 + 4.0 < width {
+    let fits = |label: &&&str| LETTER * label.chars().count() as f64 + 4.0 < width;
+    if let Some(label) = labels.iter().find(fits) {
         let _ = writeln!(
             text,
             "<text class=\"in {class}\" x=\"{:.1}\" y=\"12\">{}</text>",
-            from + 4.0,
+            from + 3.0,
             esc(label)
         );
     }
