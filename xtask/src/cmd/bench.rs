@@ -30,7 +30,7 @@ use crate::{repo, workspace};
     cargo xtask bench --peer go=/path/to/etcd-wrapper --sidecar /path/to/etcdbrctl\n  \
     cargo xtask bench --only 1 --trace     every start, part by part\n  \
     cargo xtask bench --compare            what the hot paths cost\n\n\
-    Exit codes: 0 done, with --check: every bar that was measured holds; 1 a bar was missed (--check), or a row failed;\n\
+    Exit codes: 0 done, with --check: every bar that was measured holds; 1 a bar was missed (--check), or a row failed; \
     3 no bar was missed, but one was too noisy for a verdict (--check); 2 usage; 130 interrupted.")]
 pub(crate) struct Args {
     /// Only these rows, by number or name

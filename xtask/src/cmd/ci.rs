@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-/// What workflows decide
+/// Decides for the workflows: what a run needs, whether it passed, who is told
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask ci plan --base origin/main        what this branch's changes need\n  \

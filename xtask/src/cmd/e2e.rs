@@ -106,7 +106,8 @@ enum Tier {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Look whether this machine is fit, and name the command that mends each finding
+    /// Looks whether this machine is fit, and names the command that mends each finding
+    #[command(after_help = "Example: cargo xtask e2e doctor\n\nExit code 4 if it is not fit.")]
     Doctor,
 }
 

@@ -35,24 +35,35 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Make it, unless it is there
+    /// Makes the cluster, unless it is there
+    #[command(
+        after_help = "Examples:\n  cargo xtask kind up\n  cargo xtask kind up --name second --kubernetes 1.36"
+    )]
     Up {
         /// Of this minor of Kubernetes, such as 1.36 [default: the newest that pipelines/images.yaml has]
         #[arg(long, value_name = "MINOR")]
         kubernetes: Option<String>,
     },
-    /// Remove it with all it holds
+    /// Removes the cluster with all it holds
+    #[command(after_help = "Example: cargo xtask kind down")]
     Down,
-    /// Put images of the engine, or archives, into its node
+    /// Puts images of the engine, or archives, into the node
+    #[command(after_help = "Example: cargo xtask kind load localhost/etcd-wrapper:dev archive.tar")]
     Load {
         /// A reference, or the path of an archive (it ends in .tar)
         #[arg(required = true, value_name = "IMAGE|ARCHIVE")]
         images: Vec<String>,
     },
-    /// Tell which clusters there are, and how they stand
+    /// Tells which clusters there are, and how they stand
+    #[command(after_help = "Example: cargo xtask kind status")]
     Status,
-    /// Run a shell, or a command, with kubectl and KUBECONFIG of it
+    /// Runs a shell, or a command, with kubectl and KUBECONFIG of the cluster
+    #[command(
+        after_help = "Examples:\n  cargo xtask kind shell\n  cargo xtask kind shell -- kubectl get pods --all-namespaces\n\n\
+        The exit code is the command's."
+    )]
     Shell {
+        /// What to run; $SHELL if nothing is given
         #[arg(last = true)]
         command: Vec<String>,
     },

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use self::checks::{Check, Outcome};
 use crate::repo;
 
-/// Formats, lints, licences, dependencies, workflows, scripts
+/// Checks format, lints, licences, dependencies, workflows and scripts
 ///
 /// Runs rustfmt, clippy, cargo-deny, cargo-machete, the REUSE rules, actionlint, zizmor and shellcheck, each in its pinned
 /// version, and ends with a table: what passed, what failed and what mends it, what was not run and why. On first use the

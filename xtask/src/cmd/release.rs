@@ -29,7 +29,7 @@ use crate::repo;
     cargo xtask release prepare            the commit of the release\n  \
     cargo xtask release build              images, descriptor and archive\n  \
     cargo xtask release check              whether all of it is whole\n  \
-    cargo xtask release cut                what a cut would do; --execute\n  \
+    cargo xtask release cut                what a cut would do\n  \
     cargo xtask release rehearse           all of it, on this machine alone")]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         println!("note: requirements that no test names yet: {}", untested.join(", "));
     }
     if findings.is_empty() {
-        println!("tidy");
+        println!("tidy: no rule of the repository is broken");
         return Ok(ExitCode::SUCCESS);
     }
     println!("{} to mend", findings.len());

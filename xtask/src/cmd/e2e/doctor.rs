@@ -35,9 +35,9 @@ pub(super) fn run() -> Result<bool> {
     let findings = findings(&engine);
     for finding in &findings {
         match &finding.mend {
-            None => println!("ok    {:28} {}", finding.what, finding.seen),
+            None => println!("ok    {:30} {}", finding.what, finding.seen),
             Some(mend) => {
-                println!("BAD   {:28} {}\n      {:28} mend: {mend}", finding.what, finding.seen, "");
+                println!("BAD   {:30} {}\n      {:30} mend: {mend}", finding.what, finding.seen, "");
             }
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn run() -> Result<bool> {
         {
             let held = engine.image(&image.reference)?;
             let seen = held.map_or("not in the engine; a run tries to pull it".into(), |held| held.digest);
-            println!("info  {role:28} {}: {seen}", image.reference);
+            println!("info  {role:30} {}: {seen}", image.reference);
         }
     }
     Ok(findings.iter().all(|finding| finding.mend.is_none()))
@@ -147,10 +147,10 @@ fn cgroups() -> Finding {
 }
 
 fn clock() -> Finding {
-    let now =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let time = std::time::SystemTime::now();
+    let now = time.duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let mend = (now < CLOCK).then(|| "set the clock: date --set=…".into());
-    Finding { what: "clock", seen: format!("{now} s since 1970"), mend }
+    Finding { what: "clock", seen: humantime::format_rfc3339_seconds(time).to_string(), mend }
 }
 
 fn memory() -> Finding {

@@ -20,7 +20,7 @@ use crate::{repo, workspace};
 /// folder. Reports that are not there are named, and the exit code is 0: `check` is who refuses. Prints the folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: cargo xtask release build --evidence evidence\n\n\
-    The folder of --evidence has tests/, sast/ and e2e/ with whatever those made; each is copied as it is.\n\
+    The folder of --evidence has tests/, sast/ and e2e/ with whatever those made; each is copied as it is. \
     With one --arch the release is for trying things on this machine: `check` and `cut` refuse it.")]
 pub(super) struct Args {
     /// Folder with reports

@@ -30,7 +30,7 @@ use crate::{repo, workspace};
     cargo xtask release cut                               what is done already\n  \
     cargo xtask release cut --execute --key cosign.key    on a laptop\n  \
     cargo xtask release cut --execute                     in hosted CI\n\n\
-    GITHUB_TOKEN needs the right `contents: write`. For the registry, log in before: docker login HOST; or set\n\
+    GITHUB_TOKEN needs the right `contents: write`. For the registry, log in before: docker login HOST; or set \
     REGISTRY_USER and REGISTRY_PASSWORD. The password of --key is taken from COSIGN_PASSWORD.")]
 pub(super) struct Args {
     #[command(flatten)]
