@@ -42,7 +42,13 @@ pub struct UsageError(String);
     about = "Runs one etcd member: bootstraps it with the backup sidecar, supervises it, and tells others about it",
     disable_help_subcommand = true,
     subcommand_required = true,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    after_help = "start-etcd is the server; every other verb is a client, and asks the wrapper of its own pod unless \
+                  told otherwise. More on a verb: etcd-wrapper VERB --help\n\n\
+                  Examples:\n  etcd-wrapper status\n  etcd-wrapper restart --guard serial --wait 5m\n  \
+                  etcd-wrapper cheatsheet\n\n\
+                  Exit codes of a client: 0 done, 1 refused or failed, 2 usage, 3 nobody reached, 4 not ready or not \
+                  leading, 5 the wait ran out."
 )]
 struct Cli {
     #[command(subcommand)]

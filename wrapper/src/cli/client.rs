@@ -16,37 +16,65 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug, Subcommand)]
 pub enum ClientVerb {
     /// Show this member: phase, readiness and why not, leader, quorum, operation, warnings
+    #[command(after_help = "Examples:\n  etcd-wrapper status\n  etcd-wrapper status -o json\n  \
+        etcd-wrapper status --server https://etcd-main-1:9095 --cacert ca.crt\n\n\
+        Exit code 0 if the member is ready, 4 if not, 3 if nobody was reached.")]
     Status(Read),
     /// Show who leads; with --watch a line at each change
+    #[command(after_help = "Examples:\n  etcd-wrapper leader\n  etcd-wrapper leader --watch\n  \
+        etcd-wrapper leader --confirm\n\nExit code 0 if this member leads, 4 if not, 3 if nobody was reached.")]
     Leader(Leader),
     /// Show what happens, as it happens
+    #[command(after_help = "Examples:\n  etcd-wrapper events\n  \
+        etcd-wrapper events --topics leader,readiness -o json")]
     Events(Events),
     /// Ask whether the member is ready, say that it is, or end such an override
+    #[command(after_help = "Examples:\n  etcd-wrapper ready                       is it?\n  \
+        etcd-wrapper ready --owner me --ttl 10m  say that it is\n  \
+        etcd-wrapper ready --owner me --clear    let its own checks count again\n\n\
+        Exit code 0 if the member is ready, 4 if not, 3 if nobody was reached.")]
     Ready(Ready),
     /// Hold the member unready
+    #[command(after_help = "Example:\n  etcd-wrapper unready --owner me --ttl 10m --reason drill\n\n\
+        Undone by: etcd-wrapper ready --owner me --clear")]
     Unready(Unready),
     /// Start etcd, from the sidecar's configuration or a given one
+    #[command(after_help = "Examples:\n  etcd-wrapper start --wait 2m\n  \
+        etcd-wrapper start --config etcd.yaml --validation full")]
     Start(Start),
     /// Stop etcd; the wrapper stays
+    #[command(after_help = "Examples:\n  etcd-wrapper stop --wait 1m\n  \
+        etcd-wrapper stop --hold --owner me --reason repair")]
     Stop(Stop),
     /// Restart etcd in place
+    #[command(after_help = "Examples:\n  etcd-wrapper restart --wait 2m\n  \
+        etcd-wrapper restart --guard serial --wait 5m")]
     Restart(Restart),
     /// Hand leadership over to another member
+    #[command(after_help = "Example:\n  etcd-wrapper transfer-leadership --wait 30s")]
     TransferLeadership(Transfer),
     /// Check an etcd configuration without any server
+    #[command(after_help = "Examples:\n  etcd-wrapper validate-config etcd.yaml\n  \
+        etcd-wrapper validate-config --files --etcd-version 3.5.35 etcd.yaml")]
     ValidateConfig(ValidateConfig),
     /// Print ready-to-paste commands and all paths of this pod; also while etcd is down
+    #[command(after_help = "Examples:\n  etcd-wrapper cheatsheet\n  etcd-wrapper cheatsheet --ephemeral")]
     Cheatsheet(Cheatsheet),
     /// Show how the last processes ended
+    #[command(after_help = "Examples:\n  etcd-wrapper history\n  \
+        etcd-wrapper history --state-dir /var/etcd/data -o json")]
     History(History),
     /// Write one text for a bug report, without secrets
+    #[command(after_help = "Example:\n  etcd-wrapper report > report.txt")]
     Report(Report),
     /// Print a completion script
+    #[command(after_help = "Example:\n  etcd-wrapper completions bash > /etc/bash_completion.d/etcd-wrapper")]
     Completions {
         /// The shell to complete in
         shell: Shell,
     },
-    /// Print the manual page, as roff: etcd-wrapper man | man -l -
+    /// Print the manual page, as roff
+    #[command(after_help = "Example:\n  etcd-wrapper man | man -l -")]
     Man,
 }
 
@@ -86,7 +114,7 @@ pub enum Output {
     /// For people
     #[default]
     Table,
-    /// The API's document as it came
+    /// For programs: the document as it came
     Json,
 }
 
@@ -186,7 +214,7 @@ pub struct Start {
     /// Start with this etcd configuration; - reads it from stdin [default: the sidecar's]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Validation of the data directory before: auto, none, sanity, full
+    /// How the data directory is checked before
     #[arg(long, value_name = "MODE", value_parser = ["auto", "none", "sanity", "full"])]
     pub validation: Option<String>,
     /// hold: stay unready until somebody says otherwise; needs --owner
@@ -215,7 +243,7 @@ pub struct Ending {
     /// Time etcd has to end, instead of the wrapper's own
     #[arg(long, value_name = "DURATION", value_parser = positive)]
     pub grace_period: Option<Duration>,
-    /// What must hold of the other voters: quorum, serial (wait for our turn), none
+    /// What must hold of the other voters; serial also waits for our turn
     #[arg(long, value_name = "GUARD", value_parser = ["quorum", "serial", "none"])]
     pub guard: Option<String>,
     /// Kill etcd at once; does not pass the guard
@@ -255,7 +283,7 @@ pub struct Restart {
     /// With the same configuration, or the sidecar's newest [default: the newest, unless it was posted]
     #[arg(long, value_name = "SOURCE", value_parser = ["same", "sidecar"])]
     pub config: Option<String>,
-    /// Validation of the data directory in between: auto, none, sanity, full
+    /// How the data directory is checked in between
     #[arg(long, value_name = "MODE", value_parser = ["auto", "none", "sanity", "full"])]
     pub validation: Option<String>,
     /// How etcd is to end.

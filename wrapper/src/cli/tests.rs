@@ -347,6 +347,22 @@ fn every_verb_and_flag_of_the_client_stands_on_the_page_for_operators() {
 }
 
 #[test]
+fn every_verb_of_the_client_has_an_example_that_is_no_usage_error_and_fits_80_columns() {
+    for verb in command().get_subcommands().filter(|verb| verb.get_name() != SERVER) {
+        let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  ")).collect();
+        assert!(!examples.is_empty(), "{}", verb.get_name());
+        for example in examples {
+            // What follows is a remark or the shell's.
+            let command = example.trim_start().split("  ").next().unwrap();
+            let words = command.split_whitespace().take_while(|word| !matches!(*word, "|" | ">"));
+            let parsed = parse(words.skip(1));
+            assert!(parsed.is_ok() && example.chars().count() <= 80, "{example}: {parsed:?}");
+        }
+    }
+}
+
+#[test]
 fn clap_finds_no_fault_with_the_declaration() {
     command().debug_assert();
 }

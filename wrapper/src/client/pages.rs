@@ -49,7 +49,7 @@ pub(super) fn manual() -> String {
         paragraph(&mut page, &format!("{about}."));
         verb.get_arguments().filter(|arg| !arg.is_hide_set()).for_each(|arg| argument(&mut page, arg));
         if let Some(more) = verb.get_after_help() {
-            paragraph(&mut page, &more.to_string());
+            as_it_stands(&mut page, &more.to_string());
         }
     }
     section(&mut page, "EXIT STATUS");
@@ -68,6 +68,18 @@ fn section(page: &mut String, name: &str) {
 
 fn paragraph(page: &mut String, text: &str) {
     let _ = writeln!(page, ".PP\n{}", escape(text));
+}
+
+/// Examples keep their lines, and the text around them flows.
+fn as_it_stands(page: &mut String, text: &str) {
+    for part in text.split("\n\n") {
+        if part.contains("\n  ") {
+            let lines: Vec<String> = part.lines().map(escape).collect();
+            let _ = writeln!(page, ".PP\n.nf\n{}\n.fi", lines.join("\n"));
+        } else {
+            paragraph(page, part);
+        }
+    }
 }
 
 fn usage(verb: &Command) -> String {
