@@ -216,22 +216,27 @@ impl Api {
         }
         let core = self.views.core.borrow();
         match core.operation_by_id(id) {
-            Some(own) if own.finished_at.is_some() => json(StatusCode::OK, &snapshot::operation(own)),
-            Some(own) => json(StatusCode::ACCEPTED, &snapshot::operation(own)),
-            None => self.problem(&forgotten(id)),
+            Some(own) if own.finished_at.is_some() => {
+                json(StatusCode::OK, &snapshot::operation(&core.epoch, own))
+            }
+            Some(own) => json(StatusCode::ACCEPTED, &snapshot::operation(&core.epoch, own)),
+            None => self.problem(&forgotten(&core.epoch, id)),
         }
     }
 
     /// `GET /v1/operations/{id}`.
     pub(super) fn operation(&self, id: &str) -> Answer {
         let core = self.views.core.borrow();
-        let number = id.strip_prefix("op-").and_then(|number| number.parse().ok());
-        match number.and_then(|number| core.operation_by_id(number)) {
-            Some(operation) => json(StatusCode::OK, &snapshot::operation(operation)),
+        let found = core.operations.iter().find(|one| snapshot::operation_id(&core.epoch, one.id) == id);
+        match found {
+            Some(operation) => json(StatusCode::OK, &snapshot::operation(&core.epoch, operation)),
             None => {
+                let detail = format!(
+                    "no operation {id:?}: the last {REMEMBERED} of this process, {}, are remembered; those of an earlier \
+                     one ended with it",
+                    core.epoch
+                );
                 drop(core);
-                let detail =
-                    format!("no operation {id:?}: the last {REMEMBERED} of this process are remembered");
                 self.problem(&Problem::new(Code::NotFound, detail))
             }
         }
@@ -269,7 +274,7 @@ async fn readiness_request(
 /// The answer of a verb that had nothing to do, or was done at once: no operation stands behind it.
 fn nothing_to_do(kind: OperationKind, changed: bool) -> wire::Operation {
     let now = SystemTime::now();
-    snapshot::operation(&OperationView {
+    let none = OperationView {
         id: 0,
         kind,
         status: OperationStatus::Succeeded,
@@ -280,9 +285,11 @@ fn nothing_to_do(kind: OperationKind, changed: bool) -> wire::Operation {
         generation: None,
         problem: None,
         last_error: None,
-    })
+    };
+    snapshot::operation("", &none)
 }
 
-fn forgotten(id: u64) -> Problem {
-    Problem::new(Code::NotFound, format!("op-{id} ended, and {REMEMBERED} newer operations came since"))
+fn forgotten(epoch: &str, id: u64) -> Problem {
+    let id = snapshot::operation_id(epoch, id);
+    Problem::new(Code::NotFound, format!("{id} ended, and {REMEMBERED} newer operations came since"))
 }

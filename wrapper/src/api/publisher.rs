@@ -235,9 +235,9 @@ impl Publisher {
         let known = &self.sender.borrow().core.operations;
         if !Arc::ptr_eq(known, &core.operations) {
             for operation in core.operations.iter() {
-                let document = snapshot::operation(operation);
+                let document = snapshot::operation(&core.epoch, operation);
                 let before = known.iter().find(|before| before.id == operation.id);
-                if before.map(snapshot::operation).as_ref() != Some(&document) {
+                if before.map(|before| snapshot::operation(&core.epoch, before)).as_ref() != Some(&document) {
                     let operation_ = Some(document);
                     let event = wire::Event { operation: operation_, ..blank(Topic::Operation) };
                     news.push((Topic::Operation, operation.id, event));

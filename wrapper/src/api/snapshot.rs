@@ -70,7 +70,7 @@ pub fn compose(core: &CoreView, member: &MemberView, tls: &TlsView, marks: &Mark
         readiness: readiness_document(core, &evaluation, marks, now),
         leader: leader(core, member, marks, now),
         health: health(core, member, now),
-        operation: core.operation().map(operation),
+        operation: core.operation().map(|living| operation(&core.epoch, living)),
         warnings: warnings.iter().map(warning).collect(),
         poll: wire::Poll::default(),
     }
@@ -259,10 +259,19 @@ fn override_document(standing: &OverrideView) -> wire::Override {
     }
 }
 
-/// An operation's document.
-pub fn operation(operation: &OperationView) -> wire::Operation {
+/// The id by which an operation of the process `epoch` is asked for, `op-3f9a1c-17`. Operations are numbered from 1 in each
+/// process: without the epoch, who asks after a crash would be told of somebody else's.
+pub fn operation_id(epoch: &str, number: u64) -> String {
+    match number {
+        0 => "op-0".into(),
+        number => format!("op-{epoch}-{number}"),
+    }
+}
+
+/// The document of an operation of the process `epoch`.
+pub fn operation(epoch: &str, operation: &OperationView) -> wire::Operation {
     wire::Operation {
-        id: format!("op-{}", operation.id),
+        id: operation_id(epoch, operation.id),
         kind: operation.kind.as_str().into(),
         status: operation.status.as_str().into(),
         phase: match operation.phase {

@@ -207,7 +207,7 @@ fn invariant_15_a_storm_of_verbs_settles_where_the_last_intent_wants(
     }
     eprintln!("{} operations, {looks} looks, answers {told:?}", ended.len());
     // Numbers are given without gaps, so the highest one tells how many were taken.
-    let number = |id: &String| id.trim_start_matches("op-").parse::<u64>().unwrap();
+    let number = |id: &String| id.rsplit('-').next().unwrap().parse::<u64>().unwrap();
     let taken = ended.keys().map(number).max().unwrap_or_default();
     assert_eq!(taken, ended.len() as u64, "an operation that nobody was told of");
     assert_eq!(counted(&wrapper), taken, "invariant 8: as many ends as operations");

@@ -72,6 +72,12 @@ impl Answer {
 }
 
 impl Wrapper<'_> {
+    /// The id of the first operation of this process, by its status: whoever began it has gone.
+    #[track_caller]
+    pub(crate) fn first_operation(&self) -> String {
+        format!("op-{}-1", self.status()["epoch"].as_str().unwrap())
+    }
+
     /// `/v1/operations/{id}`.
     #[track_caller]
     pub(crate) fn operation(&self, id: &str) -> Value {

@@ -233,7 +233,7 @@ fn a_caller_that_hangs_up_has_restarted_etcd_all_the_same() {
     write!(stream, "POST {WAITING} HTTP/1.1\r\nhost: {host}\r\ncontent-length: 0\r\n\r\n").unwrap();
     wrapper.wait_phase(LONG, "stopping");
     drop(stream);
-    let operation = wrapper.wait_operation("op-1", LONG);
+    let operation = wrapper.wait_operation(&wrapper.first_operation(), LONG);
     assert_eq!(
         (&operation["status"], &operation["result"]),
         (&json!("succeeded"), &json!({"generation": 2}))

@@ -112,7 +112,8 @@ fn both_ends_of_a_supersession_are_events() {
         .into_iter()
         .filter_map(|event| event.operation.map(|operation| (operation.id, operation.status.into_owned())))
         .collect();
-    let wanted = [("op-1", "running"), ("op-1", "superseded"), ("op-2", "running"), ("op-2", "succeeded")];
+    let [one, two] = ["op-3f9a1c-1", "op-3f9a1c-2"];
+    let wanted = [(one, "running"), (one, "superseded"), (two, "running"), (two, "succeeded")];
     assert_eq!(told, wanted.map(|(id, status)| (id.to_owned(), status.to_owned())));
     assert!(bench.look().is_empty());
 }

@@ -129,7 +129,7 @@ async fn ask(rig: &Rig, method: &str, target: &str, body: Option<(&str, String)>
 
 /// A path that the template stands for.
 fn spelled(template: &str) -> String {
-    template.replace("{check}", "learner").replace("{id}", "op-1")
+    template.replace("{check}", "learner").replace("{id}", "op-3f9a1c-1")
 }
 
 /// Media type and example of every body that an operation takes, and none where it may be left out.

@@ -54,7 +54,7 @@ async fn an_accepted_start_is_a_202_with_its_operation() {
     rig.core.send_modify(|core| show(core, operation(OperationStatus::Running)));
     request.reply.send(Ok(Accepted { operation: Some(17), changed: true })).unwrap();
     let reply = read_reply(&mut caller).await;
-    assert_eq!((reply.status, &reply.json()["id"]), (202, &"op-17".into()));
+    assert_eq!((reply.status, &reply.json()["id"]), (202, &"op-3f9a1c-17".into()));
 }
 
 #[tokio::test]

@@ -176,11 +176,14 @@ async fn operations_are_found_by_id_as_long_as_they_are_remembered() {
     };
     let newer = OperationView { id: 8, generation: None, ..operation.clone() };
     rig.core.send_modify(|core| core.operations = Arc::new([operation, newer].into()));
-    let reply = ask(&rig, "GET", "/v1/operations/op-7", "application/json", "").await;
+    let reply = ask(&rig, "GET", "/v1/operations/op-3f9a1c-7", "application/json", "").await;
     let document = reply.json();
-    assert_eq!((reply.status, &document["id"]), (200, &"op-7".into()));
+    assert_eq!((reply.status, &document["id"]), (200, &"op-3f9a1c-7".into()));
     assert_eq!(document["result"]["generation"], 3);
-    for id in ["op-9", "7", "op-", "op--7", "op-99999999999999999999", "%6Fp-7"] {
+    // The seventh of another process is not this one.
+    for id in
+        ["op-3f9a1d-7", "op-7", "op-0", "op-3f9a1c-9", "7", "op-", "op--7", "op-3f9a1c-+7", "%6Fp-3f9a1c-7"]
+    {
         let reply = ask(&rig, "GET", &format!("/v1/operations/{id}"), "application/json", "").await;
         assert_eq!((reply.status, reply.code().as_str()), (404, "not_found"), "{id}");
     }

@@ -109,14 +109,14 @@ fn each_change_of_the_leader_is_a_line_at_once() {
 #[test]
 fn events_are_shown_as_they_happen_for_people_and_for_machines() {
     let scene = Scene::scripted(Script::default());
-    let _wrapper = start_leading(&scene);
+    let wrapper = start_leading(&scene);
     let people = Watching::start(&scene, &["events"]);
     let machines = Watching::start(&scene, &["events", "-o=json", "--topics=phase,operation"]);
     people.wait_for("snapshot   running, ready; etcd-main-0 leads");
     machines.wait_for("\"status\":{");
     client(&scene, &["stop", "--guard=none", "--wait=30s"]).ended(0);
     people.wait_for("running → stopping");
-    people.wait_for("stop op-1: succeeded");
+    people.wait_for(&format!("stop {}: succeeded", wrapper.first_operation()));
     let event: serde_json::Value = serde_json::from_str(&machines.wait_for("\"stopped\"")).unwrap();
     assert_eq!((&event["topic"], &event["phase"]), (&"phase".into(), &"stopped".into()));
     let refused = client(&scene, &["events", "--topics=weather"]).ended(1);
