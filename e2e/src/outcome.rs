@@ -43,7 +43,8 @@ pub struct Results {
     pub host: Vec<(String, String)>,
     /// The selection, as it was given: `--smoke --shard 1/2`.
     pub selection: String,
-    /// The command that runs the same once more.
+    /// The command that runs the same once more; empty in files of older runs.
+    #[serde(default)]
     pub replay: String,
     /// In the order of the table; a scenario that was selected and has not ended is not there.
     pub outcomes: Vec<Outcome>,

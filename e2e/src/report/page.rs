@@ -73,7 +73,9 @@ fn facts(results: &Results) -> String {
     let facts = facts.iter().map(|(name, value)| (*name, value.as_str()));
     let host = results.host.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let mut text = list(facts.chain(host));
-    let _ = writeln!(text, "<p>Once more, the same: <code>{}</code></p>", esc(&results.replay));
+    if !results.replay.is_empty() {
+        let _ = writeln!(text, "<p>Once more, the same: <code>{}</code></p>", esc(&results.replay));
+    }
     text
 }
 

@@ -72,7 +72,9 @@ fn of_storm(storm: &Storm, schedule: &Schedule, timeline: &Timeline, began: u64)
     let rate = answered as f64 / storm.lasted.as_secs_f64().max(1.0);
     let faults = schedule.steps[..done].iter().map(|step| step.faults.len()).sum::<usize>();
     let measured = [
-        ("steps", format!("{done}, {faults} faults; {} not reached", storm.left)),
+        ("steps", done.to_string()),
+        ("faults", faults.to_string()),
+        ("steps not reached", storm.left.to_string()),
         ("operations answered per second", format!("{rate:.0}")),
         ("clients at work", format!("{:.0} s", storm.lasted.as_secs_f64())),
     ];
@@ -99,7 +101,8 @@ fn of_history(storm: &Storm, judgement: &Judgement, judged: Duration) -> Outcome
     let measured = [
         ("calls", storm.history.ops.len().to_string()),
         ("answered", format!("{} writes, {} reads", judgement.writes, judgement.reads)),
-        ("refused, without an answer", format!("{}, {}", judgement.failed, judgement.unknown)),
+        ("refused", judgement.failed.to_string()),
+        ("without an answer", judgement.unknown.to_string()),
         (
             "longest time without an acknowledged write",
             format!("{:.1} s", Duration::from_micros(pause).as_secs_f64()),
