@@ -89,8 +89,9 @@ async fn slow_readers_and_many_events_hold_up_neither_the_loop_nor_each_other() 
         "{EVENTS} events in {took:?}; loop delay p50 {:?}, p99 {p99:?}; {grown} KiB more; quick readers got {counts:?}",
         delays[delays.len() / 2]
     );
-    // The figures are 5 ms and bounded memory, for a release build on a machine that does nothing else.
-    assert!(p99 < Duration::from_millis(50), "{p99:?}");
+    // `cargo xtask bench` holds a release build to the figure, 5 ms. Here other tests share the processors; a loop that
+    // waits for a reader waits for seconds.
+    assert!(p99 < Duration::from_millis(500), "{p99:?}");
     assert!(grown < 24 * 1024, "{grown} KiB");
     assert!(counts.iter().all(|count| *count > EVENTS / 2), "{counts:?}");
 }
