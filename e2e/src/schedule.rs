@@ -160,7 +160,9 @@ impl Kind {
     fn span(self) -> (u64, u64) {
         match self {
             Self::FreezeEtcd | Self::FreezeWrapper => (2, 14),
-            Self::Isolate | Self::Mute | Self::Deafen => (3, 12),
+            // Longer than a wrapper may rest on an old read and than reads that hang: one that lies is seen.
+            Self::Isolate => (24, 30),
+            Self::Mute | Self::Deafen => (3, 12),
             Self::SlowNetwork => (5, 10),
             Self::FullVolume => (4, 8),
             Self::RacingAgents => (4, 6),
@@ -171,13 +173,13 @@ impl Kind {
 
     /// What a step with it takes until all is well again, roughly, on two busy cores.
     fn cost(self) -> Duration {
-        let (_, most) = self.span();
+        let (least, most) = self.span();
         let mending = match self {
             Self::KillSidecar | Self::SlowNetwork | Self::RotateCertificates => 1,
             Self::RacingAgents | Self::PowerLoss | Self::LoseData | Self::DamageData => 9,
             _ => 4,
         };
-        Duration::from_secs(most / 2 + mending)
+        Duration::from_secs(u64::midpoint(least, most) + mending)
     }
 }
 

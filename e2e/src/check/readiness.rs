@@ -39,12 +39,13 @@ pub struct Read {
     pub answered: bool,
 }
 
-/// `began`: the zero of the times that are told.
-pub fn readiness(looks: &[Look], reads: &[Read], began: u64) -> Finding {
+/// `dark`: a member was cut off for so long that probes must have met one that could not answer. `began`: the zero of
+/// the times that are told.
+pub fn readiness(looks: &[Look], reads: &[Read], dark: bool, began: u64) -> Finding {
     let mut trouble = Vec::new();
-    let ready = looks.iter().filter(|look| look.ready);
     let mut told: Option<&Look> = None;
-    for look in ready.clone() {
+    let mut unable = 0;
+    for look in looks {
         let from = look.at.saturating_sub(MAX_AGE + SLACK);
         let own = reads.iter().filter(|read| read.member == look.member);
         let mut failed = 0;
@@ -55,7 +56,9 @@ pub fn readiness(looks: &[Look], reads: &[Read], began: u64) -> Finding {
         }
         // One lie lasts for many probes.
         let is_new = told.is_none_or(|last| last.member != look.member || look.at > last.at + MAX_AGE);
-        if !answered && failed >= ENOUGH && is_new {
+        let is_unable = !answered && failed >= ENOUGH;
+        unable += usize::from(is_unable);
+        if is_unable && look.ready && is_new {
             told = Some(look);
             trouble.push(format!(
                 "{} said that it is ready at {}, and {failed} reads of the last {} s had failed with none answered",
@@ -65,12 +68,18 @@ pub fn readiness(looks: &[Look], reads: &[Read], began: u64) -> Finding {
             ));
         }
     }
-    let unready = looks.len() - ready.clone().count();
+    let ready = looks.iter().filter(|look| look.ready).count();
+    let unready = looks.len() - ready;
+    let seen = ready.min(reads.len());
     Finding::new(
         "readiness",
         "never ready while unable to answer a linearizable read for longer than maxAge",
-        ready.count().min(reads.len()),
-        format!("{} probes, {unready} of them not ready, beside {} reads", looks.len(), reads.len()),
+        if dark { seen.min(unable) } else { seen },
+        format!(
+            "{} probes, {unready} of them not ready and {unable} of members that could not answer, beside {} reads",
+            looks.len(),
+            reads.len()
+        ),
         trouble,
     )
 }
@@ -97,7 +106,7 @@ mod tests {
     fn ready_without_a_quorum_is_found() {
         let reads = reads(20_000..60_000);
         let probes: Vec<Look> = (0..60_000).step_by(500).map(|at| look(at, true)).collect();
-        let found = readiness(&probes, &reads, 0);
+        let found = readiness(&probes, &reads, true, 0);
         assert!(found.trouble[0].contains("a said that it is ready at 3"), "{found:?}");
         assert!(found.trouble.len() < 5, "one lie is told a few times: {found:?}");
     }
@@ -106,22 +115,30 @@ mod tests {
     fn ready_for_as_long_as_a_read_may_be_old_is_no_lie() {
         let reads = reads(20_000..60_000);
         let probes: Vec<Look> = (0..60_000).step_by(500).map(|at| look(at, at < 30_000)).collect();
-        assert!(readiness(&probes, &reads, 0).holds());
+        assert!(readiness(&probes, &reads, true, 0).holds());
+    }
+
+    #[test]
+    fn a_run_that_was_to_cut_off_a_member_and_did_not_shows_nothing() {
+        let reads = reads(60_000..60_000);
+        let probes: Vec<Look> = (0..60_000).step_by(500).map(|at| look(at, true)).collect();
+        assert!(readiness(&probes, &reads, false, 0).holds());
+        assert!(!readiness(&probes, &reads, true, 0).holds());
     }
 
     #[test]
     fn a_wrapper_that_notices_first_that_all_is_well_again_is_no_liar() {
         let reads = reads(20_000..50_000);
-        assert!(readiness(&[look(49_400, true)], &reads, 0).holds());
-        assert!(!readiness(&[look(46_000, true)], &reads, 0).holds());
+        assert!(readiness(&[look(49_400, true)], &reads, false, 0).holds());
+        assert!(!readiness(&[look(46_000, true)], &reads, false, 0).holds());
     }
 
     #[test]
     fn another_members_reads_say_nothing_and_few_failures_neither() {
         let mut others = reads(0..60_000);
         others.iter_mut().for_each(|read| read.member = "b".into());
-        assert!(readiness(&[look(50_000, true)], &others, 0).holds());
-        assert!(readiness(&[look(50_000, true)], &reads(0..60_000)[46..48], 0).holds());
-        assert!(!readiness(&[look(1, false)], &others, 0).holds(), "never ready: nothing seen");
+        assert!(readiness(&[look(50_000, true)], &others, false, 0).holds());
+        assert!(readiness(&[look(50_000, true)], &reads(0..60_000)[46..48], false, 0).holds());
+        assert!(!readiness(&[look(1, false)], &others, false, 0).holds(), "never ready: nothing seen");
     }
 }

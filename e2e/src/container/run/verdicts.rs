@@ -12,7 +12,7 @@ use crate::history::{Judgement, Verdict as Judged, judge_within};
 use crate::load::{self, JUDGEMENT};
 use crate::outcome::{Outcome, Results, Verdict};
 use crate::runner::show::{indented, line};
-use crate::schedule::{MEMBERS, Schedule};
+use crate::schedule::{Kind, MEMBERS, Schedule};
 use crate::timeline::{Timeline, now};
 
 /// For a history of some hundred thousand calls.
@@ -30,11 +30,13 @@ pub(super) fn outcomes(
     let judgement = judge_within(&storm.history, STEPS);
     let judged = judging.elapsed();
     let seen = &storm.testimony;
+    let done = &schedule.steps[..schedule.steps.len() - storm.left];
+    let dark = done.iter().flat_map(|step| &step.faults).any(|fault| fault.kind == Kind::Isolate);
     let findings = [
         check::watches(&seen.watchers, &storm.history),
         check::leases(&seen.leases, began),
         check::agreement(&seen.hashes, MEMBERS),
-        check::readiness(&seen.looks, &seen.reads, began),
+        check::readiness(&seen.looks, &seen.reads, dark, began),
         check::leaders(&seen.claims, began),
         check::marker(&storm.exits, began),
         check::one_etcd(&seen.seen, began),
