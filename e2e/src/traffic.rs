@@ -46,8 +46,11 @@ pub struct Plan {
     pub prefix: String,
     /// The same seed asks for the same keys and calls in the same order, client by client.
     pub seed: u64,
-    /// How many, each bound to one member: the first to the first target, and so on around.
+    /// How many, each at one member: the first at the first target, and so on around.
     pub clients: usize,
+    /// Every other client goes on at the next target when a call was not answered, as clients with several endpoints do;
+    /// the rest stay, so that a member that is parted from the others is still asked.
+    pub roaming: bool,
     /// How many are worked on.
     pub keys: usize,
     /// How often what is done.
@@ -93,6 +96,7 @@ impl Plan {
             prefix: prefix.into(),
             seed,
             clients: 3,
+            roaming: false,
             keys: 5,
             mix: Mix::default(),
             pace: Duration::from_millis(50),
@@ -122,9 +126,15 @@ impl Traffic {
         let known = Arc::new(Known::new(plan.keys));
         let mut clients = JoinSet::new();
         for slot in 0..plan.clients {
-            let target = targets[slot % targets.len()].clone();
+            let (round, first) = (slot / targets.len(), slot % targets.len());
+            let mut targets = targets.clone();
+            targets.rotate_left(first);
+            // By rounds, not by slots: as many of each target's clients stay as go.
+            if !plan.roaming || round.is_multiple_of(2) {
+                targets.truncate(1);
+            }
             let (known, record) = (Arc::clone(&known), Arc::clone(&record));
-            clients.spawn(Worker::new(&plan, slot, target, known, record, stopping.clone()).run());
+            clients.spawn(Worker::new(&plan, slot, targets, known, record, stopping.clone()).run());
         }
         Ok(Self { plan, targets, record, quit, clients })
     }

@@ -53,7 +53,7 @@ pub(super) fn run(stage: &Stage, rows: &mut [Row]) -> Result<()> {
                 .with_context(|| format!("no change to term {term} in the log of {}", member.scene.member))?;
             delays.push(between(changed, *at));
         }
-        crate::machine::pass(PAUSE + Duration::from_millis(turn as u64 * 37 % 250));
+        crate::machine::pass(PAUSE + Duration::from_millis(turn as u64 * 193 % 500));
         crate::interrupted()?;
     }
     let share = |share: f64| [quantile(&delays, share)];

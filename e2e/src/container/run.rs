@@ -213,6 +213,7 @@ async fn storm(
     let witnesses = Witnesses::begin(cluster, setting.seed, revision + 1);
     let plan = Plan {
         clients: CLIENTS,
+        roaming: true,
         keys: KEYS,
         pace: PACE,
         limit: LIMIT,

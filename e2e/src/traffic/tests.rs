@@ -87,6 +87,29 @@ async fn a_client_that_does_not_know_an_outcome_is_not_heard_of_again() {
 }
 
 #[tokio::test]
+async fn a_client_that_roams_goes_on_where_it_is_answered_and_the_others_stay() {
+    let (refusing, sound) = (Fake::new(), Fake::new());
+    let mut targets = targets(&refusing);
+    targets[1].client = Client::new(sound.connector("m-1"));
+    let plan = Plan { clients: 4, roaming: true, last_reads: LIMIT / 30, ..plan(7) };
+    let traffic = Traffic::start(plan, targets).await.unwrap();
+    traffic.answered_by("m-0", 10, LIMIT).await.unwrap();
+    refusing.set(Mood::Refuses, 1);
+    let mut progress = traffic.progress();
+    tokio::time::timeout(LIMIT, progress.wait_for(|now| now.failed >= 10)).await.unwrap().unwrap();
+    traffic.answered_by("m-1", 50, LIMIT).await.unwrap();
+    let history = traffic.stop().await.unwrap();
+    let mut clients: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+    for op in history.ops.iter().filter(|op| !op.last) {
+        clients.entry(op.client).or_default().insert(&op.member);
+    }
+    let mut asked: Vec<Vec<&str>> = clients.into_values().map(|asked| asked.into_iter().collect()).collect();
+    asked.sort();
+    // One of each member's clients stays; of those that may go, the one that was refused went.
+    assert_eq!(asked, [vec!["m-0"], vec!["m-0", "m-1"], vec!["m-1"], vec!["m-1"]]);
+}
+
+#[tokio::test]
 async fn a_wait_that_runs_out_tells_what_was_seen_last() {
     let fake = Fake::new();
     let traffic = started(&fake, plan(3)).await;

@@ -21,7 +21,8 @@ pub(super) struct Worker {
     known: Arc<Known>,
     prefix: String,
     pace: Duration,
-    target: Target,
+    /// The first is asked; with others behind it, an end without an answer puts it last.
+    targets: Vec<Target>,
     record: Arc<Record>,
     stopping: watch::Receiver<bool>,
 }
@@ -30,17 +31,18 @@ impl Worker {
     pub(super) fn new(
         plan: &Plan,
         slot: usize,
-        target: Target,
+        mut targets: Vec<Target>,
         known: Arc<Known>,
         record: Arc<Record>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
+        targets.iter_mut().for_each(|target| target.client = target.client.apart().within(plan.limit));
         Self {
             chooser: Chooser::new(plan.seed, slot, plan.keys, plan.mix),
             known,
             prefix: plan.prefix.clone(),
             pace: plan.pace,
-            target: Target { client: target.client.apart().within(plan.limit), ..target },
+            targets,
             record,
             stopping,
         }
@@ -63,16 +65,20 @@ impl Worker {
             let (number, call) = self.chooser.next(&self.known);
             let key = name(number);
             let path = format!("{}{key}", self.prefix);
-            let flight = self.record.begin(client, &self.target.member, key, call.clone(), false);
-            let outcome = carry_out(&self.target.client, &path, &call).await;
+            let target = &mut self.targets[0];
+            let flight = self.record.begin(client, &target.member, key, call.clone(), false);
+            let outcome = carry_out(&target.client, &path, &call).await;
             match &outcome {
                 Outcome::Ok(answer) => self.known.learn(number, &call, answer),
                 Outcome::Failed { .. } => {}
                 Outcome::Unknown { .. } => {
                     // The old client's call is still open, so whoever calls now is somebody else, on another connection.
                     client = self.record.new_client();
-                    self.target.client = self.target.client.apart();
+                    target.client = target.client.apart();
                 }
+            }
+            if !matches!(outcome, Outcome::Ok(_)) {
+                self.targets.rotate_left(1);
             }
             flight.end(outcome);
         }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::api::wire;
-use crate::connect::{Dialler, chain};
+use crate::connect::{ConnectError, Dialler, chain};
 
 use super::ClientError;
 use super::reach::{Door, Reach};
@@ -57,6 +57,10 @@ enum Failure {
     /// The request may have been heard.
     Lost(String),
 }
+
+/// What to do where nothing listens.
+const NOT_THERE: &str = "no wrapper runs there: the log of its container and `etcd-wrapper history` say how the last one \
+                         ended, --server and --etcd-wrapper-port name another";
 
 /// Asks, and reads the answer to its end: the body of a status below 400.
 ///
@@ -139,7 +143,12 @@ fn refusal(status: u16, body: Bytes) -> ClientError {
 
 async fn attempt(reach: &Reach, door: &Door, request: &Request) -> Result<Response<Incoming>, Failure> {
     let dialled = Dialler::new(&reach.host, reach.port).tcp().await;
-    let stream = dialled.map_err(|error| Failure::Nobody(error.to_string()))?;
+    let stream = dialled.map_err(|error| {
+        Failure::Nobody(match error {
+            ConnectError::Refused(why) => format!("{why}; {NOT_THERE}"),
+            ConnectError::Unreachable(why) => why,
+        })
+    })?;
     match door {
         Door::Plain => exchange(reach, stream, request).await,
         Door::Tls { config, name } => {

@@ -31,6 +31,10 @@ enum Slot {
     },
 }
 
+/// Whatever is due within this time goes along with what is due now: to be woken costs an idle etcd more than a question
+/// does.
+const TOGETHER: Duration = Duration::from_millis(50);
+
 /// Due times of one generation.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -62,12 +66,15 @@ impl Schedule {
         self.slots.iter().filter_map(due).min()
     }
 
-    /// Takes everything that is due; it counts as in flight from now on.
+    /// When anything is due, takes it and what is due soon after; it counts as in flight from now on.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Kind> {
         let mut due = Vec::new();
+        if self.next().is_none_or(|next| next > now) {
+            return due;
+        }
         for kind in Kind::ALL {
             let slot = &mut self.slots[kind as usize];
-            if matches!(*slot, Slot::Due(at) if at <= now) {
+            if matches!(*slot, Slot::Due(at) if at <= now + TOGETHER) {
                 *slot = Slot::InFlight { since: now };
                 due.push(kind);
             }
@@ -133,6 +140,18 @@ mod tests {
         schedule.begin(Kind::Gauges, start + SECOND);
         schedule.begin(Kind::Gauges, start);
         assert_eq!(schedule.next(), Some(start + SECOND));
+    }
+
+    #[test]
+    fn what_is_due_soon_after_goes_along_and_nothing_goes_alone_before_its_time() {
+        let start = Instant::now();
+        let mut schedule = Schedule::default();
+        schedule.ask_by(Kind::Linearizable, start + TOGETHER);
+        schedule.ask_by(Kind::Members, start + 2 * TOGETHER);
+        assert_eq!(schedule.take_due(start), []);
+        schedule.ask_by(Kind::Status, start);
+        assert_eq!(schedule.take_due(start), [Kind::Linearizable, Kind::Status]);
+        assert_eq!(schedule.next(), Some(start + 2 * TOGETHER));
     }
 
     proptest! {

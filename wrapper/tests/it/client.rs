@@ -114,6 +114,7 @@ fn where_nobody_listens_it_ends_with_3_and_names_the_address() {
     for verb in ["status", "leader", "ready", "start", "stop", "restart", "transfer-leadership"] {
         let said = client(&scene, &[verb]).ended(3);
         assert!(said.err.contains(&scene.api_addr().to_string()) && said.out.is_empty(), "{said:?}");
+        assert!(said.err.contains("`etcd-wrapper history`"), "{said:?}");
     }
     for verb in [&["events"][..], &["leader", "--watch"]] {
         client(&scene, verb).ended(3);
