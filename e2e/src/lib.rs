@@ -3,7 +3,7 @@
 //! The verbs of the end-to-end suite. It knows the product only as its users do: by image, HTTP and Kubernetes API.
 //!
 //! - [`stage`], [`cluster`], [`engine`], [`host`]: what a run stands on
-//! - [`scenario`], [`runner`], [`outcome`]: what is run, and what came of it
+//! - [`mod@scenario`], [`runner`], [`outcome`]: what is run, and what came of it
 //! - [`case`], [`namespace`], [`pki`], [`timeline`], [`observe`], [`scene`]: one run of one scenario, and its evidence
 //! - [`druid`], [`member`], [`wrapper`], [`toolbox`], [`forward`]: an Etcd, its members, and how to talk to them (over `exchange`)
 //! - [`fault`], [`wait`]: what goes wrong on purpose, and the one way to wait

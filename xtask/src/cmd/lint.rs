@@ -16,9 +16,9 @@ use crate::repo;
 
 /// Checks format, lints, licences, dependencies, workflows and scripts
 ///
-/// Runs rustfmt, clippy, cargo-deny, cargo-machete, the REUSE rules, actionlint, zizmor and shellcheck, each in its pinned
-/// version, and ends with a table: what passed, what failed and what mends it, what was not run and why. On first use the
-/// pinned programs are built into the cache. The repository's own rules are `cargo xtask tidy`.
+/// Runs rustfmt, clippy, rustdoc, cargo-deny, cargo-machete, the REUSE rules, actionlint, zizmor and shellcheck, each in
+/// its pinned version, and ends with a table: what passed, what failed and what mends it, what was not run and why. On
+/// first use the pinned programs are built into the cache. The repository's own rules are `cargo xtask tidy`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lint\n  \

@@ -302,7 +302,7 @@ pub struct NextGeneration {
     pub seen_once: Option<Arc<str>>,
 }
 
-/// A readiness override that stands; its ttl is [`Timer::Override`].
+/// A readiness override that stands; its ttl is [`Timer::Override`](super::Timer::Override).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Override {
     /// Ready or unready.

@@ -15,6 +15,8 @@ use crate::tools::Tool;
 pub(super) enum Check {
     Fmt,
     Clippy,
+    /// Pages of the crates: links that lead nowhere
+    Doc,
     /// Licences, bans and sources of all crates
     Deny,
     /// Known weak spots of all crates; needs the database of the RustSec project
@@ -45,7 +47,7 @@ pub(super) enum Outcome {
 
 impl Check {
     /// The quick ones first.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Fmt,
         Self::Reuse,
         Self::Actionlint,
@@ -55,6 +57,7 @@ impl Check {
         Self::Deny,
         Self::Advisories,
         Self::Clippy,
+        Self::Doc,
     ];
 }
 
@@ -82,6 +85,10 @@ pub(super) fn run(check: Check, root: &Path, fix: bool, kept: Option<&Path>) -> 
             }
             outcome(step.args(["--", "-D", "warnings"]), "cargo xtask lint --fix clippy, or by hand")
         }
+        Check::Doc => {
+            let step = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+            outcome(step.env("RUSTDOCFLAGS", "-D warnings"), "by hand")
+        }
         Check::Deny => {
             let step = deny(root)?.args(["--offline", "check", "--hide-inclusion-graph"]);
             outcome(step.args(["licenses", "bans", "sources"]), "deny.toml says what is allowed, and why")
@@ -96,7 +103,7 @@ pub(super) fn run(check: Check, root: &Path, fix: bool, kept: Option<&Path>) -> 
         Check::Machete => {
             let step = Step::new(Tool::CargoMachete.ensure()?).dir(root);
             let step = if fix { step.arg("--fix") } else { step };
-            outcome(step.args(["wrapper", "xtask", "e2e"]), "cargo xtask lint --fix machete")
+            outcome(step.args(["wrapper", "xtask", "e2e", "bench"]), "cargo xtask lint --fix machete")
         }
         Check::Reuse => {
             let findings = tidy::licences(root)?;
