@@ -20,6 +20,7 @@ const PAGE: &[&str] = &[
     "etcd_mvcc_db_total_size_in_bytes ",
     "etcd_server_quota_backend_bytes ",
     "etcd_network_active_peers{Local=\"a\",Remote=\"b\"} 1\n",
+    "etcd_network_disconnected_peers_total{Local=\"a\",Remote=\"b\"} 3\n",
     "\"} 1\n",
     "NaN",
     "+Inf",
@@ -80,6 +81,7 @@ pub fn run_gauges(input: &[u8]) -> u64 {
         Ok(gauges) => {
             assert!(gauges.version.as_ref().is_none_or(|version| version.len() <= LONGEST_VERSION));
             assert!(gauges.active_peers.len() <= MOST_PEERS, "{} peers", gauges.active_peers.len());
+            assert!(gauges.disconnects.len() <= MOST_PEERS, "{} peers", gauges.disconnects.len());
             assert_eq!(gauges::parse(&written(&gauges)).as_ref(), Ok(&gauges), "read back");
             u64::from(gauges.is_leader)
                 | u64::from(gauges.has_leader) << 1
@@ -88,6 +90,7 @@ pub fn run_gauges(input: &[u8]) -> u64 {
                 | u64::from(gauges.db_quota.is_some()) << 4
                 | u64::from(gauges.is_learner.is_some()) << 5
                 | u64::from(!gauges.active_peers.is_empty()) << 6
+                | u64::from(!gauges.disconnects.is_empty()) << 7
         }
         Err(missing) => shape(&missing.to_string()),
     }
@@ -110,6 +113,10 @@ fn written(gauges: &Gauges) -> String {
     line("etcd_server_quota_backend_bytes ", gauges.db_quota.map(|size| size.to_string()));
     for peer in &gauges.active_peers {
         line("etcd_network_active_peers", Some(format!("{{Local=\"1\",Remote=\"{peer:x}\"}} 1")));
+    }
+    for (peer, count) in &gauges.disconnects {
+        let labels = format!("{{Local=\"1\",Remote=\"{peer:x}\"}}");
+        line("etcd_network_disconnected_peers_total", Some(format!("{labels} {count}")));
     }
     page
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads the few gauges we need out of etcd's `/metrics` page (Prometheus text). Pure; skips all else, since the page
 //! has some 150 KB.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::view::short_version;
 
@@ -30,6 +30,8 @@ pub struct Gauges {
     pub db_quota: Option<u64>,
     /// Ids of the members with which this one has a living peer connection, itself excepted.
     pub active_peers: BTreeSet<u64>,
+    /// How often this one has lost its connections with each other member since it began (3.4 to 3.7).
+    pub disconnects: BTreeMap<u64, u64>,
 }
 
 /// The page is not one of an etcd's client listener.
@@ -52,11 +54,14 @@ pub fn parse(page: &str) -> Result<Gauges, Missing> {
             "etcd_server_is_learner" => gauges.is_learner = Some(on),
             "etcd_server_id" => gauges.member_id = label(labels, "server_id").and_then(id),
             "etcd_server_version" => gauges.version = label(labels, "server_version").map(short_version),
-            "etcd_mvcc_db_total_size_in_bytes" => gauges.db_size = Some(bytes(value)),
-            "etcd_mvcc_db_total_size_in_use_in_bytes" => gauges.db_in_use = Some(bytes(value)),
-            "etcd_server_quota_backend_bytes" => gauges.db_quota = Some(bytes(value)).filter(|b| *b > 0),
+            "etcd_mvcc_db_total_size_in_bytes" => gauges.db_size = Some(whole(value)),
+            "etcd_mvcc_db_total_size_in_use_in_bytes" => gauges.db_in_use = Some(whole(value)),
+            "etcd_server_quota_backend_bytes" => gauges.db_quota = Some(whole(value)).filter(|b| *b > 0),
             "etcd_network_active_peers" if on && gauges.active_peers.len() < MOST_PEERS => {
                 gauges.active_peers.extend(label(labels, "Remote").and_then(id));
+            }
+            "etcd_network_disconnected_peers_total" if gauges.disconnects.len() < MOST_PEERS => {
+                gauges.disconnects.extend(label(labels, "Remote").and_then(id).map(|id| (id, whole(value))));
             }
             _ => {}
         }
@@ -83,9 +88,9 @@ fn id(hex: &str) -> Option<u64> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "the cast saturates; sizes are far below 2^53"
+    reason = "the cast saturates; sizes and counts are far below 2^53"
 )]
-fn bytes(value: f64) -> u64 {
+fn whole(value: f64) -> u64 {
     value as u64
 }
 
@@ -106,6 +111,7 @@ etcd_mvcc_db_total_size_in_bytes 20480
 etcd_mvcc_db_total_size_in_use_in_bytes 16384
 etcd_network_active_peers{Local="ddd67b312462fd7b",Remote="91bc3c398fb3c146"} 1
 etcd_network_active_peers{Local="ddd67b312462fd7b",Remote="fd422379fda50e48"} 0
+etcd_network_disconnected_peers_total{Local="ddd67b312462fd7b",Remote="fd422379fda50e48"} 2
 etcd_server_is_leader_of_something_else 0
 "#;
 
@@ -124,6 +130,7 @@ etcd_server_is_leader_of_something_else 0
                 db_in_use: Some(16384),
                 db_quota: Some(2_147_483_648),
                 active_peers: BTreeSet::from([0x91bc_3c39_8fb3_c146]),
+                disconnects: BTreeMap::from([(0xfd42_2379_fda5_0e48, 2)]),
             }
         );
     }
@@ -132,8 +139,12 @@ etcd_server_is_leader_of_something_else 0
     fn a_page_of_nonsense_costs_no_memory() {
         let mut page = PAGE.replace("3.5.35", &"3".repeat(1 << 20));
         page.extend((0..5_000).map(|n| format!("etcd_network_active_peers{{Remote=\"{n:x}\"}} 1\n")));
+        page.extend(
+            (0..5_000).map(|n| format!("etcd_network_disconnected_peers_total{{Remote=\"{n:x}\"}} 1\n")),
+        );
         let gauges = parse(&page).unwrap();
         assert_eq!(gauges.active_peers.len(), MOST_PEERS);
+        assert_eq!(gauges.disconnects.len(), MOST_PEERS);
         assert_eq!(gauges.version.unwrap().len(), 64);
     }
 

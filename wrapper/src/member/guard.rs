@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! May this member go down without breaking quorum? [`look`] asks the local etcd, [`quorum`] judges; both are told
 //! apart so that the judgement is pure. Whoever stops etcd decides what to do with a verdict.
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::client::Client;
+use super::gauges::Gauges;
 use super::scraper::Scraper;
 use super::view::Peer;
 
@@ -21,6 +22,8 @@ pub struct Sight {
     pub members: Vec<Peer>,
     /// Members with which it has a living peer connection. A frozen peer counts for up to 5 s.
     pub active: BTreeSet<u64>,
+    /// How often it has lost its connections with each since it began: what was too quick to be missing from `active`.
+    pub disconnects: BTreeMap<u64, u64>,
 }
 
 /// What a stop of this member would mean.
@@ -46,6 +49,13 @@ impl Sight {
         let active = others.intersection(&self.active).copied().collect();
         (others, active)
     }
+
+    /// How often the connections with the other voters were lost, taken together.
+    pub fn breaks(&self) -> u64 {
+        let (others, _) = self.others();
+        let lost = self.disconnects.iter().filter(|(id, _)| others.contains(id)).map(|(_, count)| *count);
+        lost.fold(0, u64::saturating_add)
+    }
 }
 
 /// Asks the local etcd for members and peer connections. The error says which of the two could not be had. Keep the
@@ -61,7 +71,8 @@ pub async fn look(client: &Client, scraper: &mut Scraper) -> Result<Sight, Strin
             .map_err(|error| format!("the peer connections cannot be read: {error}"))
     };
     let (members, gauges) = tokio::try_join!(members, gauges)?;
-    Ok(Sight { self_id: members.self_id, members: members.peers, active: gauges.active_peers })
+    let Gauges { active_peers: active, disconnects, .. } = gauges;
+    Ok(Sight { self_id: members.self_id, members: members.peers, active, disconnects })
 }
 
 /// Judges whether the voters that stay and are healthy are a quorum. A cluster with one voter is exempt, and so is a

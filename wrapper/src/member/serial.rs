@@ -4,9 +4,9 @@
 //! and each finds its place by itself, without a word to the others. The caller looks (guard.rs) and brings the clock.
 //!
 //! Each waits until all other voters have been active without a break for 1 s and a spacing for each voter before it. A
-//! member that goes down breaks the count of all that wait, but late: while it hands over leadership and etcd waits for
-//! clients that hold streams open, its peers still hear it. Ranks are further apart than that takes, so no two counts end
-//! while one goes.
+//! member that goes down breaks the count of all that wait, however short it is away: etcd counts the connections that it
+//! has lost. But it breaks them late: while it hands over leadership and etcd waits for clients that hold streams open, its
+//! peers still hear it. Ranks are further apart than that takes, so no two counts end while one goes.
 use std::time::Duration;
 
 use super::guard::Sight;
@@ -35,6 +35,8 @@ pub struct Serial {
     exempt: bool,
     /// All have been active since, and the last look that saw it so.
     steady: Option<(Duration, Duration)>,
+    /// Connections with the other voters that were lost until the last look that succeeded.
+    breaks: u64,
     last_obstacle: String,
 }
 
@@ -69,6 +71,7 @@ impl Serial {
             limit: LIMIT.saturating_add(TURN.saturating_mul(count)).saturating_add(counts),
             exempt: count <= 1 || !voters.contains(&sight.self_id),
             steady: None,
+            breaks: sight.breaks(),
             last_obstacle: "the others were never seen".into(),
         }
     }
@@ -79,6 +82,9 @@ impl Serial {
             return Turn::Go;
         }
         let needed = self.needed;
+        // A member that restarts in place is missing for some 90 ms: most looks would not see it.
+        let breaks = sight.as_ref().map_or(self.breaks, Sight::breaks);
+        let lost = std::mem::replace(&mut self.breaks, breaks) != breaks;
         let obstacle = match sight {
             Err(detail) => Some(detail.clone()),
             Ok(sight) => {
@@ -89,7 +95,9 @@ impl Serial {
         };
         self.steady = match (&obstacle, self.steady) {
             (Some(_), _) => None,
-            (None, Some((since, last))) if elapsed.saturating_sub(last) <= BLIND => Some((since, elapsed)),
+            (None, Some((since, last))) if !lost && elapsed.saturating_sub(last) <= BLIND => {
+                Some((since, elapsed))
+            }
             (None, _) => Some((elapsed, elapsed)),
         };
         if let Some(obstacle) = obstacle {

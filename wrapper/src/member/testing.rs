@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The etcd-wrapper authors
 // SPDX-License-Identifier: Apache-2.0
 //! Values for the tests of this stage's pure parts.
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -78,7 +79,7 @@ pub(super) fn probe(ok: bool, at: Instant, last_success: Option<Instant>) -> Pro
     Probe { ok, at, at_wall: SystemTime::UNIX_EPOCH, last_success, detail: "3 ms".into() }
 }
 
-/// Voters have the ids 1..=voters, learners the next ones.
+/// Voters have the ids 1..=voters, learners the next ones; no connection was ever lost.
 pub(super) fn sight(voters: u64, learners: u64, self_id: u64, active: &[u64]) -> Sight {
     let members = (1..=voters + learners).map(|id| Peer {
         id,
@@ -86,5 +87,6 @@ pub(super) fn sight(voters: u64, learners: u64, self_id: u64, active: &[u64]) ->
         peer_urls: vec![],
         is_learner: id > voters,
     });
-    Sight { self_id, members: members.collect(), active: active.iter().copied().collect() }
+    let active = active.iter().copied().collect();
+    Sight { self_id, members: members.collect(), active, disconnects: BTreeMap::new() }
 }

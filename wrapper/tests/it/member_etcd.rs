@@ -13,7 +13,8 @@ use rstest::rstest;
 use watcher::Watcher;
 
 use etcd_wrapper::member::client::Client;
-use etcd_wrapper::member::guard::{self, Verdict};
+use etcd_wrapper::member::guard::{self, Sight, Verdict};
+use etcd_wrapper::member::scraper::Scraper;
 use etcd_wrapper::member::transfer::transfer;
 use etcd_wrapper::member::view::{MemberView, Source};
 
@@ -100,6 +101,39 @@ async fn d2_lost_quorum_is_seen_and_its_return_too(#[case] version: &str) {
     assert!(view.status.as_ref().unwrap().ok, "the member itself answers: {view:?}");
     cluster.restart(1);
     watcher.until(10 * SECOND, "reading again", reads).await;
+}
+
+#[rstest]
+#[case("E2E_ETCD_35")]
+#[case("E2E_ETCD_36")]
+#[case("E2E_ETCD_37")]
+#[tokio::test]
+async fn e19_a_peer_that_was_away_between_two_looks_is_known(#[case] version: &str) {
+    let mut cluster = Cluster::of_three(version).await;
+    let mut watcher = Watcher::of(&cluster.members[0]);
+    watcher.until(SECOND, "reading", reads).await;
+    let client = watcher.client();
+    let mut scraper = client.scraper();
+    let before = look_at_all(&client, &mut scraper).await;
+    cluster.members[1].kill();
+    cluster.restart(1);
+    cluster.members[1].notified().await;
+    let after = look_at_all(&client, &mut scraper).await;
+    assert_eq!(after.breaks(), before.breaks() + 1, "{before:?}, {after:?}");
+    let still = look_at_all(&client, &mut scraper).await;
+    assert_eq!(still.breaks(), after.breaks(), "one that stays is not told again");
+}
+
+/// The first look that finds both peers there.
+async fn look_at_all(client: &Client, scraper: &mut Scraper) -> Sight {
+    let deadline = tokio::time::Instant::now() + 10 * SECOND;
+    loop {
+        let sight = guard::look(client, scraper).await.unwrap();
+        if sight.others().1.len() == 2 {
+            return sight;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{sight:?}");
+    }
 }
 
 #[rstest]

@@ -165,7 +165,7 @@ impl Etcd {
         self.child = Some(child.unwrap());
     }
 
-    async fn notified(&self) {
+    pub(super) async fn notified(&self) {
         let mut text = [0; 64];
         let ready = timeout(READY_LIMIT, self.notified.recv(&mut text)).await;
         let length = ready.unwrap_or_else(|_| panic!("no READY: {}", self.log())).unwrap();
