@@ -101,7 +101,8 @@ pub(super) fn run(check: Check, root: &Path, fix: bool, kept: Option<&Path>) -> 
             outcome(step, "cargo update -p CRATE, or another crate")
         }
         Check::Machete => {
-            let step = Step::new(Tool::CargoMachete.ensure()?).dir(root);
+            // As `cargo machete`, whether cargo runs us or not: it then takes its first argument for its own name.
+            let step = Step::new(Tool::CargoMachete.ensure()?).arg("machete").env("CARGO", "cargo").dir(root);
             let step = if fix { step.arg("--fix") } else { step };
             outcome(step.args(["wrapper", "xtask", "e2e", "bench"]), "cargo xtask lint --fix machete")
         }
